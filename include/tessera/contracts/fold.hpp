@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Fold: moves the server's vector, given what came up. w enters as it was and leaves as it is now. A
+// coordinate that a client does not own reads "unchanged".
+//
+// A fold is one of
+//   plain      void fold(hub, w, rows, memory) const
+//   linear     a plain one that can also stream: template <class R> struct Sum; lift(row, w, sum),
+//              add(sum, other), finish(hub, w, sum, memory). Partial sums are added along one fixed tree
+//              over cohort positions, so the cohort need not be kept and the bits are those of fold().
+//   decorator  a member `inner`, and void around(hub, w, memory, inward) const, where inward(to) lets the
+//              inner fold move `to`. Streams if its inner fold does. Its Memory has a member `inner`.
+#pragma once
+
+#include <concepts>
+#include <span>
+#include <type_traits>
+
+#include <tessera/contracts/memory.hpp>
+#include <tessera/contracts/site.hpp>
+
+namespace tessera {
+
+// One client's contribution. With a mask, x holds the active coordinates only.
+template <class R>
+struct Row {
+    In<R> x{};
+    double weight = 1;
+    const Mask* mask = nullptr;
+};
+template <class R>
+using Rows = std::span<const Row<R>>;
+
+namespace detail {
+template <class R>
+struct Inward {  // stands for the engine's callable when a decorator is checked
+    void operator()(Vec<R>&) const {}
+};
+}  // namespace detail
+
+template <class F, class M>
+concept PlainFold = std::copyable<F> && requires(const F fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows,
+                                                 memory_t<F, real<M>>& memory) {
+    { fold.fold(hub, w, rows, memory) } -> std::same_as<void>;
+};
+
+template <class F, class M>
+concept FoldDecorator =
+    std::copyable<F> && requires(const F fold, const Site<M>& hub, Vec<real<M>>& w, memory_t<F, real<M>>& memory) {
+        fold.inner;
+        memory.inner;
+        { fold.around(hub, w, memory, detail::Inward<real<M>>{}) } -> std::same_as<void>;
+    };
+
+namespace detail {
+template <class F, class M>
+consteval bool is_fold() {
+    if constexpr (PlainFold<F, M>) return true;
+    else if constexpr (FoldDecorator<F, M>) return is_fold<std::remove_cvref_t<decltype(F::inner)>, M>();
+    else return false;
+}
+template <class F, class M>
+consteval bool is_linear() {
+    if constexpr (FoldDecorator<F, M> && !PlainFold<F, M>)
+        return is_linear<std::remove_cvref_t<decltype(F::inner)>, M>();
+    else
+        return requires(const F fold, const Site<M>& hub, Vec<real<M>>& w, const Row<real<M>>& row,
+                        typename F::template Sum<real<M>>& sum, memory_t<F, real<M>>& memory) {
+            fold.lift(row, w, sum);
+            fold.add(sum, sum);
+            fold.finish(hub, w, sum, memory);
+        };
+}
+template <class F>
+consteval bool takes_masks() {
+    if constexpr (requires { F::masked; }) return F::masked;
+    else if constexpr (requires { &F::inner; }) return takes_masks<std::remove_cvref_t<decltype(F::inner)>>();
+    else return false;
+}
+template <class F, class R>
+struct SumOf {
+    using type = typename SumOf<std::remove_cvref_t<decltype(F::inner)>, R>::type;
+};
+template <class F, class R>
+    requires requires { typename F::template Sum<R>; }
+struct SumOf<F, R> {
+    using type = typename F::template Sum<R>;
+};
+}  // namespace detail
+
+template <class F, class M>
+concept Fold = detail::is_fold<F, M>();
+template <class F, class M>
+concept LinearFold = Fold<F, M> && detail::is_linear<F, M>();
+
+// A fold that understands rows with absent coordinates says so: `static constexpr bool masked = true;`
+template <class F>
+inline constexpr bool accepts_masks = detail::takes_masks<F>();
+
+template <class F, class R>
+using sum_t = typename detail::SumOf<F, R>::type;
+
+// The engine's calls, which see through decorators.
+template <class F, class M>
+void fold_rows(const F& fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows,
+               memory_t<F, real<M>>& memory) {
+    if constexpr (PlainFold<F, M>)
+        fold.fold(hub, w, rows, memory);
+    else
+        fold.around(hub, w, memory, [&](Vec<real<M>>& to) { fold_rows(fold.inner, hub, to, rows, memory.inner); });
+}
+template <class M, class F>
+void lift_row(const F& fold, const Row<real<M>>& row, const Vec<real<M>>& w, sum_t<F, real<M>>& sum) {
+    if constexpr (requires { fold.lift(row, w, sum); }) fold.lift(row, w, sum);
+    else lift_row<M>(fold.inner, row, w, sum);
+}
+template <class R, class F>
+void add_sums(const F& fold, sum_t<F, R>& into, const sum_t<F, R>& other) {
+    if constexpr (requires { fold.add(into, other); }) fold.add(into, other);
+    else add_sums<R>(fold.inner, into, other);
+}
+template <class F, class M>
+void finish_sum(const F& fold, const Site<M>& hub, Vec<real<M>>& w, const sum_t<F, real<M>>& sum,
+                memory_t<F, real<M>>& memory) {
+    if constexpr (requires { fold.finish(hub, w, sum, memory); })
+        fold.finish(hub, w, sum, memory);
+    else
+        fold.around(hub, w, memory, [&](Vec<real<M>>& to) { finish_sum(fold.inner, hub, to, sum, memory.inner); });
+}
+
+}  // namespace tessera

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Method: a plain struct with four verbs and the holes it has.
+//
+//   send(server, id)            -> what travels down          default: server.w
+//   visit(site, received, me&)  -> what goes up               compulsory
+//   merge(hub, server&, ups)    moves the server              default: this->fold over the uploads
+//   serve(site, received, me)   -> predict(batch, out)        default: the model with what was received
+//   open(hub, w0, clients)      -> the server's first state   default: {w0}
+//
+// `Server<R>` and `Client<R>` declare what is kept. A verb that is left to its default must be listed:
+//   static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+// so a misspelt verb is an error and never a silent default.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include <tessera/contracts/fold.hpp>
+#include <tessera/contracts/site.hpp>
+
+namespace tessera {
+
+struct Verbs {
+    unsigned bits = 0;
+    constexpr bool has(Verbs other) const { return (bits & other.bits) != 0; }
+    friend constexpr Verbs operator|(Verbs a, Verbs b) { return {a.bits | b.bits}; }
+};
+namespace verb {
+inline constexpr Verbs open{1}, send{2}, merge{4}, serve{8};
+}
+
+// The usual upload, the usual server, the usual predictor.
+template <class R>
+struct Up {
+    Vec<R> x;
+    double weight = 1;
+};
+template <class M>
+Up<real<M>> up(const Site<M>& at, Vec<real<M>> x, Weigh by = Weigh::samples) {
+    return {std::move(x), at.weight(by)};
+}
+template <class Fold, class R>
+struct Shared {
+    Vec<R> w;
+    memory_t<Fold, R> fold{};
+};
+template <class M>
+auto plain(const Site<M>& at, Vec<real<M>> w) {
+    return [model = at.model, w = std::move(w)](const Batch<real<M>>& b, Out<real<M>> out) { model->predict(w, b, out); };
+}
+
+template <class U>
+    requires requires(const U& u) { u.x, u.weight; }
+auto row_of(const U& upload) {
+    using R = typename decltype(U::x)::value_type;
+    Row<R> row{upload.x, upload.weight};
+    if constexpr (requires { upload.mask; }) row.mask = &upload.mask;
+    return row;
+}
+template <class U>
+auto rows_of(std::span<const U> uploads) {
+    Vec<decltype(row_of(uploads[0]))> rows;
+    for (const auto& upload : uploads) rows.push_back(row_of(upload));
+    return rows;
+}
+
+namespace detail {
+
+struct VerbNames {
+    int open, send, visit, merge, serve;
+};
+template <class Me>
+struct Probe : Me, VerbNames {};  // `&Probe::send` is ambiguous exactly when Me has a member named send
+
+template <class Me> concept names_open = !requires { &Probe<Me>::open; };
+template <class Me> concept names_send = !requires { &Probe<Me>::send; };
+template <class Me> concept names_visit = !requires { &Probe<Me>::visit; };
+template <class Me> concept names_merge = !requires { &Probe<Me>::merge; };
+template <class Me> concept names_serve = !requires { &Probe<Me>::serve; };
+
+template <class Me>
+constexpr Verbs defaults_of() {
+    if constexpr (requires { Me::by_default; }) return Me::by_default;
+    else return {};
+}
+
+template <class Me>
+consteval bool verbs_are_spelt() {
+    static_assert(names_visit<Me>, "tessera::Method: a method needs `visit`; is it misspelt?");
+    static_assert(names_send<Me> != defaults_of<Me>().has(verb::send),
+                  "tessera::Method: `send` must be a member or be listed in `by_default`, not both; is it misspelt?");
+    static_assert(names_merge<Me> != defaults_of<Me>().has(verb::merge),
+                  "tessera::Method: `merge` must be a member or be listed in `by_default`, not both; is it misspelt?");
+    static_assert(names_serve<Me> != defaults_of<Me>().has(verb::serve),
+                  "tessera::Method: `serve` must be a member or be listed in `by_default`, not both; is it misspelt?");
+    static_assert(names_open<Me> != defaults_of<Me>().has(verb::open),
+                  "tessera::Method: `open` must be a member or be listed in `by_default`, not both; is it misspelt?");
+    return true;
+}
+
+template <class Me, class R>
+struct ServerOf {
+    using type = Shared<decltype(Me::fold), R>;
+};
+template <class Me, class R>
+    requires requires { typename Me::template Server<R>; }
+struct ServerOf<Me, R> {
+    using type = typename Me::template Server<R>;
+};
+template <class Me, class R>
+struct ClientOf {
+    using type = Nothing;
+};
+template <class Me, class R>
+    requires requires { typename Me::template Client<R>; }
+struct ClientOf<Me, R> {
+    using type = typename Me::template Client<R>;
+};
+
+}  // namespace detail
+
+template <class Me, class R>
+using server_t = typename detail::ServerOf<Me, R>::type;
+template <class Me, class R>
+using client_t = typename detail::ClientOf<Me, R>::type;
+
+template <class Me, class M>
+server_t<Me, real<M>> open_at(const Me& me, const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) {
+    if constexpr (detail::names_open<Me>) {
+        static_assert(requires { me.open(hub, std::move(w0), clients); },
+                      "tessera::Method: open must be callable as open(site, w0, clients) const and return Server");
+        return me.open(hub, std::move(w0), clients);
+    } else if constexpr (requires { server_t<Me, real<M>>{std::move(w0)}; }) {
+        return {std::move(w0)};
+    } else {
+        return {};
+    }
+}
+
+template <class Me, class R>
+auto send_to(const Me& me, const server_t<Me, R>& server, Id client) {
+    if constexpr (detail::names_send<Me>) {
+        static_assert(requires { me.send(server, client); },
+                      "tessera::Method: send must be callable as send(const Server&, Id) const");
+        return me.send(server, client);
+    } else {
+        static_assert(requires { server.w; }, "tessera::Method: the default `send` needs a Server with a member `w`");
+        return server.w;
+    }
+}
+template <class Me, class R>
+using down_t = decltype(send_to<Me, R>(std::declval<const Me&>(), std::declval<const server_t<Me, R>&>(), Id{}));
+
+template <class Me, class M>
+auto visit_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, client_t<Me, real<M>>& state) {
+    constexpr bool callable = requires { me.visit(at, std::move(received), state); };
+    static_assert(callable,
+                  "tessera::Method: visit must be callable as visit(site, received, Client&) const and return what goes up");
+    if constexpr (callable) return me.visit(at, std::move(received), state);
+}
+template <class Me, class M>
+using up_t = decltype(visit_at<Me, M>(std::declval<const Me&>(), std::declval<const Site<M>&>(),
+                                      std::declval<down_t<Me, real<M>>>(), std::declval<client_t<Me, real<M>>&>()));
+
+template <class Me, class M>
+void merge_at(const Me& me, const Site<M>& hub, server_t<Me, real<M>>& server, std::span<const up_t<Me, M>> ups) {
+    if constexpr (detail::names_merge<Me>) {
+        constexpr bool callable = requires { me.merge(hub, server, ups); };
+        static_assert(callable,
+                      "tessera::Method: merge must be callable as merge(site, Server&, span<const Upload>) const");
+        if constexpr (callable) me.merge(hub, server, ups);
+    } else {
+        using F = std::remove_cvref_t<decltype(me.fold)>;
+        static_assert(Fold<F, M>,
+                      "tessera::Fold: an aggregator needs `void fold(site, w, rows, memory) const` (and, if it "
+                      "remembers, `template <class R> struct Memory`)");
+        if constexpr (Fold<F, M>) {
+            const auto rows = rows_of(ups);
+            fold_rows(me.fold, hub, server.w, Rows<real<M>>(rows), server.fold);
+        }
+    }
+}
+
+// Client state comes by value: evaluation, also with adaptation, cannot disturb training.
+template <class Me, class M>
+auto serve_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, client_t<Me, real<M>> state) {
+    if constexpr (detail::names_serve<Me>) {
+        constexpr bool callable = requires { me.serve(at, std::move(received), std::move(state)); };
+        static_assert(callable,
+                      "tessera::Method: serve must be callable as serve(site, received, Client) const and return "
+                      "predict(batch, out)");
+        if constexpr (callable) return me.serve(at, std::move(received), std::move(state));
+    } else {
+        return plain(at, std::move(received));
+    }
+}
+
+// The cohort can be folded as it arrives, without being kept.
+template <class Me, class M>
+concept StreamingMethod = !detail::names_merge<Me> && LinearFold<decltype(Me::fold), M> &&
+                          requires(const up_t<Me, M>& u) { row_of(u); };
+
+}  // namespace tessera

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Model: an objective with parameters. Whatever changes a loss (routing, mixing, distilling, freezing, a
+// Bregman pull) wraps a model and is a model again; the engine knows none of these words.
+//
+// A model is a stateless const value: parameters come in from outside, so one object serves every client
+// and thread. `Step` is the value between method, rule and kernel: fused, sparse and plain kernels read it.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+#include <tessera/core/batch.hpp>
+#include <tessera/core/layout.hpp>
+#include <tessera/core/mask.hpp>
+#include <tessera/core/view.hpp>
+
+namespace tessera {
+
+template <class M>
+using real = typename M::Real;
+
+template <class M>
+concept Model = std::copyable<M> && std::floating_point<typename M::Real> &&
+                requires(const M model, In<real<M>> x, Out<real<M>> out, const Batch<real<M>>& batch) {
+                    { model.layout() } -> std::convertible_to<Layout>;
+                    { model.outputs() } -> std::convertible_to<std::size_t>;
+                    { model.gradient(x, batch, out) } -> std::convertible_to<double>;  // mean loss; out = gradient
+                    { model.predict(x, batch, out) } -> std::same_as<void>;  // outputs() log-probabilities an example
+                };
+
+// What a method asks of a step. A field enters only when two methods need it and it acts per coordinate.
+template <class R>
+struct Terms {
+    Where on{};                    // coordinates that move
+    const Mask* active = nullptr;  // coordinates that exist
+    In<R> toward{};                // + pull * (x - toward)
+    double pull = 0;
+    In<R> also{};                  // + a fixed vector
+};
+
+// What a rule adds to it. With momentum, `velocity` is the caller's and has the size of x.
+template <class R>
+struct Step {
+    Terms<R> terms{};
+    double rate = 0.1, decay = 0, clip = 0, momentum = 0;
+    Vec<R>* velocity = nullptr;
+};
+
+// One call does gradient and update, with no stored gradient.
+template <class M>
+concept FusedModel =
+    Model<M> && requires(const M model, Out<real<M>> x, const Batch<real<M>>& batch, const Step<real<M>>& step) {
+        { model.fuses(step) } -> std::same_as<bool>;
+        { model.step(x, batch, step) } -> std::convertible_to<double>;
+    };
+
+// Brings its own initial values; other models start from the torch default of their layout.
+template <class M>
+concept InitializedModel = Model<M> && requires(const M model, Out<real<M>> x, Key key) { model.initialize(x, key); };
+
+// Says what a forward pass over one example costs, so that reports can count.
+template <class M>
+concept CountedModel = Model<M> && requires(const M model) {
+    { model.forward_flops() } -> std::convertible_to<double>;
+};
+
+// Raw outputs before any normalisation, and the gradient of <dz, logits>: what distillation descends.
+template <class M>
+concept LogitModel = Model<M> && requires(const M model, In<real<M>> x, const Batch<real<M>>& batch, Out<real<M>> out) {
+    model.logits(x, batch, out);
+    model.pullback(x, batch, x, out);
+};
+
+// What the last layer reads: one row of `feature_width()` numbers an example.
+template <class M>
+concept FeatureModel = Model<M> && requires(const M model, In<real<M>> x, const Batch<real<M>>& b, Out<real<M>> out) {
+    { model.feature_width() } -> std::convertible_to<std::size_t>;
+    model.features(x, b, out);
+};
+
+template <Model M>
+std::size_t dimension(const M& model) {
+    return dimension(Layout(model.layout()));
+}
+
+// Initial parameters: the model's own, or U(-1/sqrt(fan_in), 1/sqrt(fan_in)) per segment.
+template <Model M>
+Vec<real<M>> initial_parameters(const M& model, Key key) {
+    Vec<real<M>> x(dimension(model));
+    if constexpr (InitializedModel<M>) {
+        model.initialize(x, key);
+    } else {
+        std::uint64_t index = 0;
+        for (const auto& segment : model.layout()) {
+            Stream draw(key(index++));
+            if (segment.fan_in == 0) continue;
+            const double bound = 1.0 / std::sqrt(static_cast<double>(segment.fan_in));
+            for (std::size_t j = segment.offset; j < segment.end(); ++j)
+                x[j] = static_cast<real<M>>((2 * draw.uniform() - 1) * bound);
+        }
+    }
+    return x;
+}
+
+}  // namespace tessera

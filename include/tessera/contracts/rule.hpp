@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rule: one local step. `descend` walks a range of batches with it; `walk` gives the steps one by one.
+#pragma once
+
+#include <concepts>
+
+#include <tessera/contracts/memory.hpp>
+#include <tessera/contracts/site.hpp>
+
+namespace tessera {
+
+template <class Q, class M>
+concept Rule = std::copyable<Q> && requires(const Q rule, const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b,
+                                            const Terms<real<M>>& terms, memory_t<Q, real<M>>& memory) {
+    { rule.step(at, x, b, terms, memory) } -> std::convertible_to<double>;  // moves x, returns the batch's loss
+};
+
+// A rule at a place, with a memory that lives as long as the walk: an optimizer created anew (0.3).
+template <Model M, class Q>
+class Walk {
+    static_assert(Rule<Q, M>,
+                  "tessera::Rule: a local rule needs `double step(site, x, batch, terms, memory) const` (and, if it "
+                  "remembers, `template <class R> struct Memory`)");
+
+public:
+    Walk(const Site<M>& at, const Q& rule, const Terms<real<M>>& terms) : at_(at), rule_(rule), terms_(terms) {}
+
+    void operator()(Vec<real<M>>& x, const Batch<real<M>>& b) {
+        if constexpr (Rule<Q, M>) {
+            auto& tally = at_.workspace->tally;
+            tally.loss += rule_.step(at_, x, b, terms_, memory_);
+            tally.steps += 1;
+            tally.examples += b.size();
+        }
+    }
+
+private:
+    Site<M> at_;
+    Q rule_;
+    Terms<real<M>> terms_;
+    memory_t<Q, real<M>> memory_{};
+};
+
+template <Model M, class Q>
+Walk<M, Q> walk(const Site<M>& at, const Q& rule, const Terms<real<M>>& terms = {}) {
+    return {at, rule, terms};
+}
+
+template <Model M, class Q>
+void descend(const Site<M>& at, Vec<real<M>>& x, const Batches<real<M>>& batches, const Q& rule,
+             const Terms<real<M>>& terms = {}) {
+    if (terms.on.empty()) return;
+    auto step = walk(at, rule, terms);
+    for (const auto b : batches) step(x, b);
+}
+
+}  // namespace tessera

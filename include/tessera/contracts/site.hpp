@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Site: what a visit stands on. The model, the client's data, its random key, its place in time.
+// The server has one too (its data is the public set, if any).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <tessera/contracts/model.hpp>
+
+namespace tessera {
+
+// Aggregation weights of algorithms.md 0.4.
+enum class Weigh : std::uint8_t { samples, uniform, batches };
+
+// Which shuffle stream a pass reads. Named at the call and never counted, so that two methods that must
+// coincide in a limit read the same batches whatever else they do (L-GEN-10).
+enum class Pass : std::uint8_t { shared, own };
+
+// What a visit did, for the report.
+struct Tally {
+    double loss = 0;  // sum over steps of the batch's mean loss
+    std::uint64_t steps = 0, examples = 0;
+};
+
+template <class R>
+struct Workspace {
+    Vec<R> gradient;
+    Tally tally;
+};
+
+template <class M>
+struct Site {
+    using R = real<M>;
+
+    const M* model = nullptr;
+    const Examples* examples = nullptr;
+    std::span<const Index> ids{};
+    Key key{};               // of the client
+    std::size_t batch = 0;   // batch size; 0 takes all data at once
+    Id id = 0;
+    std::size_t round = 0, rounds = 1;
+    const Vec<R>* initial = nullptr;  // the run's initial parameters
+    Workspace<R>* workspace = nullptr;
+
+    // One permutation a pass, cut in batches, the short last batch kept.
+    Batches<R> epochs(std::size_t passes, Pass pass = Pass::shared) const {
+        const Key role = key(purpose::shuffle)(round)(static_cast<std::uint64_t>(pass));
+        Batches<R> out(*examples, key(purpose::dropout)(round)(static_cast<std::uint64_t>(pass)));
+        Vec<Index> order;
+        for (std::size_t e = 0; e < passes; ++e) {
+            shuffled(role(e), order);
+            for (std::size_t b = 0; b < order.size(); b += batch_size()) out.append(cut(order, b));
+        }
+        return out;
+    }
+    // The next `steps` batches of the client's infinite stream, reshuffled at each refill. The order is
+    // keyed by pass, so it depends neither on rounds nor on how many steps were asked for at once.
+    Batches<R> stream(Cursor& cursor, std::size_t steps) const {
+        Batches<R> out(*examples, key(purpose::dropout)(cursor.pass)(cursor.at));
+        Vec<Index> order;
+        while (!ids.empty() && out.size() < steps) {
+            shuffled(key(purpose::shuffle)(stream_role)(cursor.pass), order);
+            for (; cursor.at < batch_count() && out.size() < steps; ++cursor.at)
+                out.append(cut(order, static_cast<std::size_t>(cursor.at) * batch_size()));
+            if (cursor.at == batch_count()) cursor = {cursor.pass + 1, 0};
+        }
+        return out;
+    }
+    Batch<R> everything() const { return Batch<R>(*examples, ids); }
+
+    double weight(Weigh by) const {
+        switch (by) {
+            case Weigh::uniform: return 1;
+            case Weigh::samples: return static_cast<double>(ids.size());
+            case Weigh::batches: return static_cast<double>(batch_count());
+        }
+        return 1;
+    }
+    std::size_t batch_size() const { return batch > 0 ? batch : std::max<std::size_t>(1, ids.size()); }
+    std::size_t batch_count() const { return (ids.size() + batch_size() - 1) / batch_size(); }
+
+    double gradient(In<R> x, const Batch<R>& b, Out<R> out) const { return model->gradient(x, b, out); }
+
+    // The same place with another objective, which must outlive the result.
+    template <Model Objective>
+    Site<Objective> with(const Objective& objective) const {
+        return {&objective, examples, ids, key, batch, id, round, rounds, initial, workspace};
+    }
+
+private:
+    static constexpr std::uint64_t stream_role = 0x73747265616D;  // no round number is this large
+
+    void shuffled(Key stream, Vec<Index>& order) const {
+        order.assign(ids.begin(), ids.end());
+        Stream(stream).shuffle(std::span<Index>(order));
+    }
+    std::span<const Index> cut(const Vec<Index>& order, std::size_t begin) const {
+        return std::span<const Index>(order).subspan(begin, std::min(batch_size(), order.size() - begin));
+    }
+};
+
+// First visit: v takes w's value.
+template <class R>
+Vec<R>& start(Vec<R>& v, const Vec<R>& w) {
+    if (v.empty()) v = w;
+    return v;
+}
+
+}  // namespace tessera

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Examples where they lie, and the minibatches that name them. Nothing here owns or copies data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include <tessera/core/arena.hpp>
+#include <tessera/core/random.hpp>
+#include <tessera/core/view.hpp>
+
+namespace tessera {
+
+enum class Storage : std::uint8_t { float32, float64, bytes, callback };
+
+// How to read rows of `width` features that stay in somebody else's memory. Bytes become
+// (byte - shift) * scale when read, so images stay 8-bit until a kernel uses them.
+struct Examples {
+    std::size_t size = 0, width = 0;
+    Storage storage = Storage::float32;
+    const void* rows = nullptr;                                             // size x width, row-major
+    void (*fetch)(const void* rows, std::size_t example, float* out) = nullptr;  // for Storage::callback
+    float shift = 0, scale = 1;
+    const std::int32_t* labels = nullptr;  // class of each example, when the task is classification
+    const double* targets = nullptr;       // or its real target
+    std::size_t classes = 0;
+};
+
+// A minibatch: which examples, with which weights, under which random draw. A batch that carries a
+// draw is a training batch (dropout acts); one without is evaluated as is.
+template <class R>
+class Batch {
+public:
+    Batch(const Examples& examples, std::span<const Index> ids, In<R> weights = {}, const Key* draw = nullptr)
+        : examples_(&examples), ids_(ids), weights_(weights), training_(draw != nullptr), draw_(draw ? *draw : Key{}) {}
+
+    std::size_t size() const { return ids_.size(); }
+    std::size_t width() const { return examples_->width; }
+    const Examples& examples() const { return *examples_; }
+    std::span<const Index> ids() const { return ids_; }
+
+    // Row i where it lies, or null when it has to be converted first.
+    const R* row(std::size_t i) const {
+        constexpr auto same = std::is_same_v<R, float> ? Storage::float32 : Storage::float64;
+        if (examples_->storage != same) return nullptr;
+        return static_cast<const R*>(examples_->rows) + ids_[i] * width();
+    }
+    const std::uint8_t* bytes(std::size_t i) const {
+        if (examples_->storage != Storage::bytes) return nullptr;
+        return static_cast<const std::uint8_t*>(examples_->rows) + ids_[i] * width();
+    }
+
+    void read(std::size_t i, Out<R> out) const {
+        const std::size_t begin = ids_[i] * width();
+        switch (examples_->storage) {
+            case Storage::float32: convert(static_cast<const float*>(examples_->rows) + begin, out); return;
+            case Storage::float64: convert(static_cast<const double*>(examples_->rows) + begin, out); return;
+            case Storage::bytes: {
+                const auto* in = static_cast<const std::uint8_t*>(examples_->rows) + begin;
+                const R shift = R(examples_->shift), scale = R(examples_->scale);
+                for (std::size_t j = 0; j < out.size(); ++j) out[j] = (R(in[j]) - shift) * scale;
+                return;
+            }
+            case Storage::callback:
+                if constexpr (std::is_same_v<R, float>) {
+                    examples_->fetch(examples_->rows, ids_[i], out.data());
+                } else {
+                    Vec<float> narrow(width());
+                    examples_->fetch(examples_->rows, ids_[i], narrow.data());
+                    convert(narrow.data(), out);
+                }
+                return;
+        }
+    }
+    // All rows, size() x width(), row-major.
+    Vec<R> inputs() const {
+        Vec<R> x(size() * width());
+        for (std::size_t i = 0; i < size(); ++i) read(i, Out<R>(x).subspan(i * width(), width()));
+        return x;
+    }
+
+    std::size_t label(std::size_t i) const { return static_cast<std::size_t>(examples_->labels[ids_[i]]); }
+    R target(std::size_t i) const {
+        return examples_->targets ? R(examples_->targets[ids_[i]]) : R(examples_->labels[ids_[i]]);
+    }
+    bool weighted() const { return !weights_.empty(); }
+    R weight(std::size_t i) const { return weights_.empty() ? R(1) : weights_[ids_[i]]; }  // by example, not position
+
+    bool training() const { return training_; }
+    Key draw() const { return draw_; }
+    Batch evaluated() const { return Batch(*examples_, ids_, weights_); }
+    Batch part(std::size_t begin, std::size_t count) const {
+        Batch b = *this;
+        b.ids_ = ids_.subspan(begin, count);
+        return b;
+    }
+
+private:
+    template <class S>
+    static void convert(const S* in, Out<R> out) {
+        for (std::size_t j = 0; j < out.size(); ++j) out[j] = static_cast<R>(in[j]);
+    }
+
+    const Examples* examples_;
+    std::span<const Index> ids_;
+    In<R> weights_;
+    bool training_;
+    Key draw_;
+};
+
+// A client's place in its infinite stream of batches; part of its state, so it survives a checkpoint.
+struct Cursor {
+    std::uint64_t pass = 0, at = 0;
+};
+
+// Minibatches to walk over: cuts of an order. Both iterators of algorithms.md 0.2 end here.
+template <class R>
+class Batches {
+public:
+    Batches(const Examples& examples, Key draw) : examples_(&examples), draw_(draw) {}
+
+    std::size_t size() const { return ends_.size(); }
+    Batch<R> operator[](std::size_t i) const {
+        const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
+        const Key draw = draw_(i);
+        return Batch<R>(*examples_, std::span<const Index>(order_).subspan(begin, ends_[i] - begin), weights_, &draw);
+    }
+    void append(std::span<const Index> batch) {
+        order_.insert(order_.end(), batch.begin(), batch.end());
+        ends_.push_back(order_.size());
+    }
+    Batches weighted(In<R> by_example) && {
+        weights_ = by_example;
+        return std::move(*this);
+    }
+
+    struct Iterator {
+        const Batches* batches;
+        std::size_t i;
+        Batch<R> operator*() const { return (*batches)[i]; }
+        Iterator& operator++() {
+            ++i;
+            return *this;
+        }
+        bool operator!=(const Iterator& other) const { return i != other.i; }
+    };
+    Iterator begin() const { return {this, 0}; }
+    Iterator end() const { return {this, size()}; }
+
+private:
+    const Examples* examples_;
+    Key draw_;
+    In<R> weights_{};
+    Vec<Index> order_;
+    Vec<std::size_t> ends_;
+};
+
+}  // namespace tessera

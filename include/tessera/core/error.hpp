@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The errors a caller can meet. Each message is one sentence that names the field, flag or file.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace tessera {
+
+struct Error : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// A setting is wrong; thrown before round one, nothing has happened yet.
+struct ConfigError : Error {
+    using Error::Error;
+};
+
+// A file cannot be read or written, or is not what it claims to be.
+struct IoError : Error {
+    IoError(std::string where, const std::string& what) : Error(where + ": " + what), path(std::move(where)) {}
+    std::string path;
+};
+
+// A message from outside is malformed; the receiver's state is as it was.
+struct WireError : Error {
+    using Error::Error;
+};
+
+// A round could not be completed (quorum missed); the server's state is as it was.
+struct RoundError : Error {
+    using Error::Error;
+};
+
+namespace detail {
+inline void require(bool holds, const std::string& sentence) {
+    if (!holds) throw ConfigError(sentence);
+}
+}  // namespace detail
+
+}  // namespace tessera

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The layout of a model's one flat parameter vector, and scopes: which of its coordinates are meant.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <tessera/core/arena.hpp>
+#include <tessera/core/view.hpp>
+
+namespace tessera {
+
+enum class Part : std::uint8_t { input, body, head, norm, buffer, adapter, router };
+
+constexpr std::string_view name_of(Part part) {
+    constexpr std::array<std::string_view, 7> names{"input", "body", "head", "norm", "buffer", "adapter", "router"};
+    return names[static_cast<std::size_t>(part)];
+}
+
+// A short name held by value, so that layouts are constant expressions.
+struct Name {
+    std::array<char, 48> text{};
+
+    constexpr Name() = default;
+    constexpr Name(std::string_view s) { append(s); }
+    constexpr Name(const char* s) : Name(std::string_view(s)) {}
+    constexpr void append(std::string_view s) {
+        std::size_t n = view().size();
+        for (const char c : s)
+            if (n + 1 < text.size()) text[n++] = c;
+    }
+    constexpr std::string_view view() const {
+        std::size_t n = 0;
+        while (n < text.size() && text[n] != 0) ++n;
+        return {text.data(), n};
+    }
+    friend constexpr bool operator==(const Name&, const Name&) = default;
+};
+
+// One named tensor inside the flat vector. `fan_in` is what the torch initialisation divides by; 0 starts at zero.
+struct Segment {
+    Name name{};
+    Part part = Part::body;
+    std::size_t offset = 0;
+    std::array<std::size_t, 4> shape{1, 1, 1, 1};
+    std::size_t rank = 1;
+    std::size_t fan_in = 0;
+
+    constexpr std::size_t size() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
+    constexpr std::size_t end() const { return offset + size(); }
+};
+
+using Layout = std::span<const Segment>;
+
+constexpr std::size_t dimension(Layout layout) {
+    std::size_t d = 0;
+    for (const auto& s : layout) d = std::max(d, s.end());
+    return d;
+}
+
+struct Range {
+    std::size_t begin = 0, end = 0;
+    constexpr std::size_t size() const { return end - begin; }
+    friend constexpr bool operator==(Range, Range) = default;
+};
+
+// A set of coordinates as at most 32 ranges, neighbours merged. The default means all of them.
+class Where {
+public:
+    constexpr Where() = default;
+    static constexpr Where none() {
+        Where w;
+        w.all_ = false;
+        return w;
+    }
+    static constexpr Where range(std::size_t begin, std::size_t end) {
+        Where w = none();
+        w.add({begin, end});
+        return w;
+    }
+
+    constexpr void add(Range r) {
+        all_ = false;
+        if (r.begin >= r.end) return;
+        if (count_ > 0 && ranges_[count_ - 1].end == r.begin)
+            ranges_[count_ - 1].end = r.end;
+        else
+            ranges_[count_++] = r;  // more than 32 separate ranges overrun: std::array checks in constant evaluation
+    }
+    constexpr bool everything() const { return all_; }
+    constexpr bool empty() const { return !all_ && count_ == 0; }
+    constexpr std::size_t size(std::size_t dimension) const {
+        if (all_) return dimension;
+        std::size_t n = 0;
+        for (std::size_t i = 0; i < count_; ++i) n += ranges_[i].size();
+        return n;
+    }
+    template <class F>
+    constexpr void each(std::size_t dimension, F&& f) const {
+        if (all_) {
+            f(Range{0, dimension});
+            return;
+        }
+        for (std::size_t i = 0; i < count_; ++i) f(ranges_[i]);
+    }
+
+private:
+    std::array<Range, 32> ranges_{};
+    std::size_t count_ = 0;
+    bool all_ = true;
+};
+
+namespace scope {
+
+template <Part... Parts>
+struct Is {
+    static constexpr bool may_be_empty = false;
+    static constexpr bool selects(const Segment& s) { return ((s.part == Parts) || ...); }
+};
+using Input = Is<Part::input>;
+using Head = Is<Part::head>;
+using Norm = Is<Part::norm, Part::buffer>;
+using Adapter = Is<Part::adapter>;
+using Router = Is<Part::router>;
+
+struct All {
+    static constexpr bool may_be_empty = true;
+    static constexpr bool selects(const Segment&) { return true; }
+};
+struct None {
+    static constexpr bool may_be_empty = true;
+    static constexpr bool selects(const Segment&) { return false; }
+};
+template <class Scope>
+struct Except {
+    static constexpr bool may_be_empty = true;
+    static constexpr bool selects(const Segment& s) { return !Scope::selects(s); }
+};
+template <class... Scopes>
+struct AnyOf {
+    static constexpr bool may_be_empty = (Scopes::may_be_empty && ...);
+    static constexpr bool selects(const Segment& s) { return (Scopes::selects(s) || ...); }
+};
+template <Name... Names>
+struct Named {
+    static constexpr bool may_be_empty = false;
+    static constexpr bool selects(const Segment& s) { return ((s.name == Names) || ...); }
+};
+
+}  // namespace scope
+
+template <class Scope>
+constexpr Where select(Layout layout) {
+    Where w = Where::none();
+    for (const auto& s : layout)
+        if (Scope::selects(s)) w.add({s.offset, s.end()});
+    return w;
+}
+
+// The scope's coordinates in this model; a scope that finds nothing where something was meant does not compile.
+template <class Scope, class M>
+constexpr Where on(const M& model) {
+    if constexpr (requires { M::segments; })
+        static_assert(Scope::may_be_empty || !select<Scope>(M::segments).empty(),
+                      "tessera: this scope selects nothing in this model (is there no such layer?)");
+    return select<Scope>(model.layout());
+}
+
+template <class R>
+Vec<R> gather(const Vec<R>& x, const Where& where) {
+    Vec<R> out;
+    out.reserve(where.size(x.size()));
+    where.each(x.size(), [&](Range r) { out.insert(out.end(), x.data() + r.begin, x.data() + r.end); });
+    return out;
+}
+template <class R>
+void scatter(const Vec<R>& part, const Where& where, Vec<R>& x) {
+    const R* from = part.data();
+    where.each(x.size(), [&](Range r) {
+        std::copy_n(from, r.size(), x.data() + r.begin);
+        from += r.size();
+    });
+}
+
+}  // namespace tessera

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The fields of a plain struct, with their names: state, messages and settings are declared once and
+// checkpoint, wire form, byte counts, hash and the lab's --set follow from the declaration.
+//
+// Works on aggregates without bases, arrays or private members, of at most 16 fields. Names are cut out
+// of the compiler's own spelling of a pointer to the field (GCC 12, Clang 16 and newer).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace tessera {
+namespace detail {
+
+struct Anything {
+    template <class T>
+    operator T() const;
+};
+
+template <class T, class... Given>
+constexpr std::size_t arity() {
+    if constexpr (sizeof...(Given) > 16)
+        return sizeof...(Given);
+    else if constexpr (requires { T{Given{}..., Anything{}}; })
+        return arity<T, Given..., Anything>();
+    else
+        return sizeof...(Given);
+}
+
+// Storage that never holds a T, only lends the addresses its fields would have.
+template <class T>
+union Ghost {
+    char none;
+    T value;
+    constexpr Ghost() : none{} {}
+    constexpr ~Ghost() {}
+};
+template <class T>
+inline constexpr Ghost<T> ghost{};
+
+template <class T>
+struct FieldAddress {
+    const T* at;
+};
+template <class T>
+FieldAddress(const T*) -> FieldAddress<T>;
+
+template <FieldAddress Field>
+consteval std::string_view spelled() {
+    return __PRETTY_FUNCTION__;
+}
+
+// "... value.S::rate)}; ..." (GCC) or "... value.rate}]" (Clang) -> "rate"
+consteval std::string_view last_identifier(std::string_view text) {
+    const auto value = text.find("value");
+    const auto end = text.find_first_of(")}", value);
+    const auto begin = text.find_last_of(".:", end) + 1;
+    return text.substr(begin, end - begin);
+}
+
+}  // namespace detail
+
+template <class T>
+concept Reflectable = std::is_aggregate_v<std::remove_cvref_t<T>> && !std::is_array_v<std::remove_cvref_t<T>>;
+
+template <class T>
+inline constexpr std::size_t field_count = detail::arity<std::remove_cvref_t<T>>();
+
+// References to the fields, in order of declaration.
+template <Reflectable T>
+constexpr auto fields_of(T& object) {
+    constexpr std::size_t count = field_count<T>;
+    static_assert(count <= 16, "tessera: a reflected struct may have at most 16 fields; group some of them in a struct");
+    if constexpr (count == 0) {
+        return std::tuple<>{};
+    } else if constexpr (count == 1) {
+        auto& [a] = object;
+        return std::tie(a);
+    } else if constexpr (count == 2) {
+        auto& [a, b] = object;
+        return std::tie(a, b);
+    } else if constexpr (count == 3) {
+        auto& [a, b, c] = object;
+        return std::tie(a, b, c);
+    } else if constexpr (count == 4) {
+        auto& [a, b, c, d] = object;
+        return std::tie(a, b, c, d);
+    } else if constexpr (count == 5) {
+        auto& [a, b, c, d, e] = object;
+        return std::tie(a, b, c, d, e);
+    } else if constexpr (count == 6) {
+        auto& [a, b, c, d, e, g] = object;
+        return std::tie(a, b, c, d, e, g);
+    } else if constexpr (count == 7) {
+        auto& [a, b, c, d, e, g, h] = object;
+        return std::tie(a, b, c, d, e, g, h);
+    } else if constexpr (count == 8) {
+        auto& [a, b, c, d, e, g, h, i] = object;
+        return std::tie(a, b, c, d, e, g, h, i);
+    } else if constexpr (count == 9) {
+        auto& [a, b, c, d, e, g, h, i, j] = object;
+        return std::tie(a, b, c, d, e, g, h, i, j);
+    } else if constexpr (count == 10) {
+        auto& [a, b, c, d, e, g, h, i, j, k] = object;
+        return std::tie(a, b, c, d, e, g, h, i, j, k);
+    } else if constexpr (count == 11) {
+        auto& [a, b, c, d, e, g, h, i, j, k, l] = object;
+        return std::tie(a, b, c, d, e, g, h, i, j, k, l);
+    } else if constexpr (count == 12) {
+        auto& [a, b, c, d, e, g, h, i, j, k, l, m] = object;
+        return std::tie(a, b, c, d, e, g, h, i, j, k, l, m);
+    } else if constexpr (count == 13) {
+        auto& [a, b, c, d, e, g, h, i, j, k, l, m, n] = object;
+        return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, n);
+    } else if constexpr (count == 14) {
+        auto& [a, b, c, d, e, g, h, i, j, k, l, m, n, o] = object;
+        return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, n, o);
+    } else if constexpr (count == 15) {
+        auto& [a, b, c, d, e, g, h, i, j, k, l, m, n, o, p] = object;
+        return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, n, o, p);
+    } else if constexpr (count == 16) {
+        auto& [a, b, c, d, e, g, h, i, j, k, l, m, n, o, p, q] = object;
+        return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, n, o, p, q);
+    }
+}
+
+namespace detail {
+
+template <class T, std::size_t I>
+consteval std::string_view field_name() {
+    return last_identifier(spelled<FieldAddress{&std::get<I>(fields_of(ghost<T>.value))}>());
+}
+
+template <class T, std::size_t... I>
+consteval auto names_of(std::index_sequence<I...>) {
+    return std::array<std::string_view, sizeof...(I)>{field_name<T, I>()...};
+}
+
+}  // namespace detail
+
+template <class T>
+inline constexpr auto field_names =
+    detail::names_of<std::remove_cvref_t<T>>(std::make_index_sequence<field_count<T>>{});
+
+// f(name, field) for each field.
+template <Reflectable T, class F>
+constexpr void for_each_field(T& object, F&& f) {
+    auto fields = fields_of(object);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (f(field_names<T>[I], std::get<I>(fields)), ...);
+    }(std::make_index_sequence<field_count<T>>{});
+}
+
+}  // namespace tessera

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Examples with an owner, and a population of clients that share one pool of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tessera/core/client_data.hpp>
+#include <tessera/core/error.hpp>
+
+namespace tessera::data {
+
+// Either keeps its rows or borrows yours; `examples()` is valid while this object lives. Copies share.
+class Dataset {
+public:
+    // Rows you own: row-major, labels.size() rows. They must outlive the dataset.
+    static Dataset borrow(std::span<const float> rows, std::span<const std::int32_t> labels, std::size_t classes) {
+        return borrowed(Storage::float32, rows.data(), rows.size(), labels, classes);
+    }
+    static Dataset borrow(std::span<const double> rows, std::span<const std::int32_t> labels, std::size_t classes) {
+        return borrowed(Storage::float64, rows.data(), rows.size(), labels, classes);
+    }
+    static Dataset borrow(std::span<const std::uint8_t> rows, std::span<const std::int32_t> labels,
+                          std::size_t classes) {
+        return borrowed(Storage::bytes, rows.data(), rows.size(), labels, classes);
+    }
+    static Dataset own(std::vector<float> rows, std::vector<std::int32_t> labels, std::size_t classes) {
+        return owned(std::move(rows), std::move(labels), classes);
+    }
+    static Dataset own(std::vector<double> rows, std::vector<std::int32_t> labels, std::size_t classes) {
+        return owned(std::move(rows), std::move(labels), classes);
+    }
+    static Dataset own(std::vector<std::uint8_t> rows, std::vector<std::int32_t> labels, std::size_t classes) {
+        return owned(std::move(rows), std::move(labels), classes);
+    }
+    // Rows made on demand: fetch(i, out) writes `width` floats. Called from several threads at once.
+    static Dataset from(std::function<void(std::size_t, std::span<float>)> fetch, std::size_t width,
+                        std::vector<std::int32_t> labels, std::size_t classes) {
+        struct Kept {
+            std::function<void(std::size_t, std::span<float>)> fetch;
+            std::size_t width;
+            std::vector<std::int32_t> labels;
+        };
+        auto kept = std::make_shared<Kept>(Kept{std::move(fetch), width, std::move(labels)});
+        Dataset d;
+        d.view_ = {.size = kept->labels.size(),
+                   .width = width,
+                   .storage = Storage::callback,
+                   .rows = kept.get(),
+                   .fetch = [](const void* self, std::size_t i, float* out) {
+                       const auto& k = *static_cast<const Kept*>(self);
+                       k.fetch(i, std::span<float>(out, k.width));
+                   },
+                   .labels = kept->labels.data(),
+                   .classes = classes};
+        d.check_labels();
+        d.keep_ = std::move(kept);
+        return d;
+    }
+    // Real targets instead of classes (regression, test objectives).
+    static Dataset regression(std::vector<double> rows, std::vector<double> targets) {
+        struct Kept {
+            std::vector<double> rows, targets;
+        };
+        auto kept = std::make_shared<Kept>(Kept{std::move(rows), std::move(targets)});
+        Dataset d;
+        d.view_ = {.size = kept->targets.size(),
+                   .width = width_of(kept->rows.size(), kept->targets.size()),
+                   .storage = Storage::float64,
+                   .rows = kept->rows.data(),
+                   .targets = kept->targets.data()};
+        d.keep_ = std::move(kept);
+        return d;
+    }
+
+    const Examples& examples() const { return view_; }
+    std::size_t size() const { return view_.size; }
+    std::int32_t label(std::size_t i) const { return view_.labels[i]; }
+
+    // Bytes read as (byte - shift) * scale from now on.
+    Dataset normalised(float shift, float scale) const {
+        Dataset d = *this;
+        d.view_.shift = shift;
+        d.view_.scale = scale;
+        return d;
+    }
+
+private:
+    static std::size_t width_of(std::size_t numbers, std::size_t rows) {
+        detail::require(rows > 0 && numbers % rows == 0,
+                        "data::Dataset: " + std::to_string(numbers) + " numbers cannot be cut into " +
+                            std::to_string(rows) + " rows of equal width");
+        return numbers / rows;
+    }
+    static Dataset borrowed(Storage storage, const void* rows, std::size_t numbers,
+                            std::span<const std::int32_t> labels, std::size_t classes) {
+        Dataset d;
+        d.view_ = {.size = labels.size(),
+                   .width = width_of(numbers, labels.size()),
+                   .storage = storage,
+                   .rows = rows,
+                   .labels = labels.data(),
+                   .classes = classes};
+        d.check_labels();
+        return d;
+    }
+    template <class T>
+    static Dataset owned(std::vector<T> rows, std::vector<std::int32_t> labels, std::size_t classes) {
+        struct Kept {
+            std::vector<T> rows;
+            std::vector<std::int32_t> labels;
+        };
+        auto kept = std::make_shared<Kept>(Kept{std::move(rows), std::move(labels)});
+        Dataset d = borrow(std::span<const T>(kept->rows), kept->labels, classes);
+        d.keep_ = std::move(kept);
+        return d;
+    }
+    void check_labels() const {
+        for (std::size_t i = 0; i < view_.size; ++i)
+            detail::require(view_.labels[i] >= 0 && static_cast<std::size_t>(view_.labels[i]) < view_.classes,
+                            "data::Dataset: label " + std::to_string(view_.labels[i]) + " of example " +
+                                std::to_string(i) + " is not a class in 0.." + std::to_string(view_.classes) + "-1");
+    }
+
+    Examples view_;
+    std::shared_ptr<const void> keep_;
+};
+
+// Which examples of the pool a client holds.
+struct Share {
+    std::vector<Index> train, validation, test;
+    std::uint64_t key = 0;
+};
+struct Split {
+    std::vector<Share> clients;  // take part in training
+    std::vector<Share> unseen;   // held out: only ever evaluated
+    std::vector<Index> server{};  // held by the server itself, to validate or distil on
+};
+
+// The population a federation runs on. Copies share the pool and the split.
+class FederatedDataset {
+public:
+    FederatedDataset(Dataset pool, Split split)
+        : inner_(std::make_shared<const Inner>(Inner{std::move(pool), std::move(split)})) {}
+
+    std::size_t size() const { return inner_->split.clients.size(); }
+    ClientData operator[](std::size_t k) const { return view(inner_->split.clients[k]); }
+    std::size_t unseen() const { return inner_->split.unseen.size(); }
+    ClientData unseen(std::size_t k) const { return view(inner_->split.unseen[k]); }
+
+    const Dataset& pool() const { return inner_->pool; }
+    const Split& split() const { return inner_->split; }
+
+private:
+    struct Inner {
+        Dataset pool;
+        Split split;
+    };
+    ClientData view(const Share& share) const {
+        return {&inner_->pool.examples(), share.train, share.validation, share.test, share.key};
+    }
+    std::shared_ptr<const Inner> inner_;
+};
+
+}  // namespace tessera::data

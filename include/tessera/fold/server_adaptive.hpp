@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FedAdagrad, FedAdam and FedYogi (Reddi et al. 2021; algorithms.md 6.30). D = fold(w) - w:
+//
+//   m = b1 m + (1 - b1) D;   w += rate m / (sqrt(v) + tau)
+//   Adagrad  v = v + D^2        (the paper uses b1 = 0)
+//   Adam     v = b2 v + (1 - b2) D^2
+//   Yogi     v = v - (1 - b2) D^2 sign(v - D^2)
+//
+// `bias_corrected` is the torch form (with b2 = 0.999, tau = 1e-8 as in the FedAlt presets): m and v are
+// divided by 1 - b1^k and 1 - b2^k. v starts at v0 (the paper has tau^2, many codes 0).
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include <tessera/contracts/fold.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/fold/mean.hpp>
+
+namespace tessera::fold {
+
+enum class SecondMoment : std::uint8_t { adagrad, adam, yogi };
+
+template <SecondMoment Kind, class Inner = Mean>
+struct ServerAdaptive {
+    double server_rate = 0.1;
+    double b1 = Kind == SecondMoment::adagrad ? 0.0 : 0.9;
+    double b2 = 0.99;
+    double tau = 1e-3;
+    double v0 = tau * tau;
+    bool bias_corrected = false;
+    Inner inner{};
+
+    template <class R>
+    struct Memory {
+        Vec<double> m, v;
+        std::uint64_t steps = 0;
+        memory_t<Inner, R> inner;
+    };
+
+    template <class M>
+    void around(const Site<M>&, Vec<real<M>>& w, auto& memory, auto&& inward) const {
+        auto to = w;
+        inward(to);
+        memory.m.resize(w.size());
+        memory.v.resize(w.size(), v0);
+        const auto k = static_cast<double>(++memory.steps);
+        const double unbias_m = bias_corrected ? 1 - std::pow(b1, k) : 1;
+        const double unbias_v = bias_corrected && Kind != SecondMoment::adagrad ? 1 - std::pow(b2, k) : 1;
+        for (std::size_t j = 0; j < w.size(); ++j) {
+            const double d = static_cast<double>(to[j]) - static_cast<double>(w[j]);
+            double& m = memory.m[j];
+            double& v = memory.v[j];
+            m = b1 * m + (1 - b1) * d;
+            if constexpr (Kind == SecondMoment::adagrad) v += d * d;
+            else if constexpr (Kind == SecondMoment::adam) v = b2 * v + (1 - b2) * d * d;
+            else v -= (1 - b2) * d * d * static_cast<double>((v > d * d) - (v < d * d));
+            const double move = (m / unbias_m) / (std::sqrt(v / unbias_v) + tau);
+            w[j] = static_cast<real<M>>(static_cast<double>(w[j]) + server_rate * move);
+        }
+    }
+    void validate() const {
+        detail::require(server_rate > 0, "server_rate must be positive, not " + std::to_string(server_rate));
+        detail::require(b1 >= 0 && b1 < 1, "b1 must lie in [0, 1), not " + std::to_string(b1));
+        detail::require(b2 >= 0 && b2 < 1, "b2 must lie in [0, 1), not " + std::to_string(b2));
+        detail::require(tau > 0, "tau must be positive, not " + std::to_string(tau));
+        detail::require(v0 >= 0, "v0 must be 0 or more, not " + std::to_string(v0));
+    }
+};
+
+template <class Inner = Mean>
+using ServerAdagrad = ServerAdaptive<SecondMoment::adagrad, Inner>;
+template <class Inner = Mean>
+using ServerAdam = ServerAdaptive<SecondMoment::adam, Inner>;
+template <class Inner = Mean>
+using ServerYogi = ServerAdaptive<SecondMoment::yogi, Inner>;
+
+}  // namespace tessera::fold

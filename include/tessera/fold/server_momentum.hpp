@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FedAvgM (Hsu et al. 2019; algorithms.md 6.30). D = fold(w) - w is the pseudo-gradient:
+//
+//   m = beta m + D;   w += rate m            (nesterov: w += rate (D + beta m))
+//
+// Moments are kept in double, so beta = 0, rate = 1 gives the inner fold back bit for bit.
+#pragma once
+
+#include <string>
+
+#include <tessera/contracts/fold.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/fold/mean.hpp>
+
+namespace tessera::fold {
+
+template <class Inner = Mean>
+struct ServerMomentum {
+    double server_rate = 1;
+    double server_momentum = 0.9;  // beta, in [0, 1)
+    bool nesterov = false;
+    Inner inner{};
+
+    template <class R>
+    struct Memory {
+        Vec<double> m;
+        memory_t<Inner, R> inner;
+    };
+
+    template <class M>
+    void around(const Site<M>&, Vec<real<M>>& w, auto& memory, auto&& inward) const {
+        auto to = w;
+        inward(to);
+        memory.m.resize(w.size());
+        for (std::size_t j = 0; j < w.size(); ++j) {
+            const double d = static_cast<double>(to[j]) - static_cast<double>(w[j]);
+            const double m = memory.m[j] = server_momentum * memory.m[j] + d;
+            const double move = nesterov ? d + server_momentum * m : m;
+            w[j] = static_cast<real<M>>(static_cast<double>(w[j]) + server_rate * move);
+        }
+    }
+    void validate() const {
+        detail::require(server_rate > 0, "server_rate must be positive, not " + std::to_string(server_rate));
+        detail::require(server_momentum >= 0 && server_momentum < 1,
+                        "server_momentum must lie in [0, 1), not " + std::to_string(server_momentum));
+    }
+};
+
+}  // namespace tessera::fold

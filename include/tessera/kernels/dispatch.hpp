@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Kernel sets: the same bodies compiled for several instruction sets, one of them chosen at the first call.
+//
+// No build flag is asked of users: bodies are inlined into functions that carry a target attribute. The
+// environment variable TESSERA_KERNELS forces a set by name. Bits are the same for any thread count within
+// a set and differ between sets (lanes and fused multiply-adds), so reports name the active set.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include <tessera/core/error.hpp>
+
+#if defined(__x86_64__)
+#define TESSERA_X86 1
+#endif
+
+namespace tessera::kernels {
+
+enum class Set : unsigned char { portable, avx2, avx512 };
+inline constexpr std::array<std::string_view, 3> set_names{"portable", "avx2", "avx512"};
+
+inline bool supported(Set set) {
+#ifdef TESSERA_X86
+    __builtin_cpu_init();
+    switch (set) {
+        case Set::portable: return true;
+        case Set::avx2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+        case Set::avx512:
+            return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                   __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+    }
+    return false;
+#else
+    return set == Set::portable;
+#endif
+}
+
+// The set this process uses: the widest the CPU has, or the one TESSERA_KERNELS names.
+inline Set choose_set() {
+    if (const char* forced = std::getenv("TESSERA_KERNELS"); forced && *forced) {
+        for (std::size_t i = 0; i < set_names.size(); ++i)
+            if (set_names[i] == forced) {
+                detail::require(supported(Set(i)), "TESSERA_KERNELS=" + std::string(forced) +
+                                                       ": this CPU does not have the instructions of that kernel set");
+                return Set(i);
+            }
+        throw ConfigError("TESSERA_KERNELS=" + std::string(forced) +
+                          " names no kernel set; there are portable, avx2 and avx512");
+    }
+    if (supported(Set::avx512)) return Set::avx512;
+    return supported(Set::avx2) ? Set::avx2 : Set::portable;
+}
+
+// Tests switch sets through `select`; everybody else reads.
+inline Set& active() {
+    static Set set = choose_set();
+    return set;
+}
+inline std::string_view active_name() { return set_names[static_cast<std::size_t>(active())]; }
+
+}  // namespace tessera::kernels
+
+// TESSERA_DISPATCH(name, (parameters), (arguments)) defines `name` over an always-inline template
+// `name##_body<VectorBytes>`, once per kernel set, and the call that picks one.
+#ifdef TESSERA_X86
+#define TESSERA_DISPATCH(name, R, parameters, arguments)                                                          \
+    namespace detail {                                                                                            \
+    [[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]] inline void                                    \
+        name##_avx512 parameters {                                                                                \
+        name##_body<R, 64> arguments;                                                                             \
+    }                                                                                                             \
+    [[gnu::target("avx2,fma")]] inline void name##_avx2 parameters { name##_body<R, 32> arguments; }              \
+    inline void name##_portable parameters { name##_body<R, 16> arguments; }                                      \
+    }                                                                                                             \
+    inline void name parameters {                                                                                 \
+        switch (active()) {                                                                                       \
+            case Set::avx512: detail::name##_avx512 arguments; return;                                            \
+            case Set::avx2: detail::name##_avx2 arguments; return;                                                \
+            case Set::portable: detail::name##_portable arguments; return;                                        \
+        }                                                                                                         \
+    }
+#else
+#define TESSERA_DISPATCH(name, R, parameters, arguments)                                                          \
+    namespace detail {                                                                                            \
+    inline void name##_portable parameters { name##_body<R, 16> arguments; }                                      \
+    }                                                                                                             \
+    inline void name parameters { detail::name##_portable arguments; }
+#endif

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FedAvg (McMahan et al., AISTATS 2017; algorithms.md 6.2).
+//
+//   client: w_k = E epochs of the local rule from w;   server: w = sum_k p_k w_k, p_k = n_k / sum n
+//
+// Any server optimizer is a fold: FedAvg<rule::Sgd, fold::ServerAdam<>>.
+#pragma once
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/contracts/rule.hpp>
+#include <tessera/fold/mean.hpp>
+#include <tessera/rule/sgd.hpp>
+
+namespace tessera {
+
+template <class Local = rule::Sgd, class Fold = fold::Mean>
+struct FedAvg {
+    static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    Local local{};
+    Fold fold{};
+    std::size_t epochs = 1;  // E
+    Weigh weights = Weigh::samples;
+
+    auto visit(const auto& at, auto w, Nothing&) const {
+        descend(at, w, at.epochs(epochs), local);
+        return up(at, std::move(w), weights);
+    }
+};
+
+}  // namespace tessera

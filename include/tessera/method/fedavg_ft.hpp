@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FedAvg + FT (algorithms.md 6.3): FedAvg, and at evaluation each client fine-tunes a copy of w.
+//
+//   serve: w_k = E_ft epochs of the tuning rule from w. Clients keep nothing. E_ft = 0 is FedAvg.
+#pragma once
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/contracts/rule.hpp>
+#include <tessera/fold/mean.hpp>
+#include <tessera/rule/sgd.hpp>
+
+namespace tessera {
+
+template <class Local = rule::Sgd, class Fold = fold::Mean>
+struct FedAvgFt {
+    static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    Local local{};
+    Fold fold{};
+    std::size_t epochs = 1;       // E
+    std::size_t tune_epochs = 1;  // E_ft
+    Weigh weights = Weigh::samples;
+
+    auto visit(const auto& at, auto w, Nothing&) const {
+        descend(at, w, at.epochs(epochs), local);
+        return up(at, std::move(w), weights);
+    }
+    auto serve(const auto& at, auto w, Nothing) const {
+        descend(at, w, at.epochs(tune_epochs, Pass::own), local);
+        return plain(at, std::move(w));
+    }
+};
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FedProx (Li et al., MLSys 2020; algorithms.md 6.4).
+//
+//   client: E epochs on f(w_k) + mu/2 |w_k - w|^2 from w;   server: as FedAvg.   mu = 0 is FedAvg.
+#pragma once
+
+#include <string>
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/contracts/rule.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/fold/mean.hpp>
+#include <tessera/rule/sgd.hpp>
+
+namespace tessera {
+
+template <class Local = rule::Sgd, class Fold = fold::Mean>
+struct FedProx {
+    static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    Local local{};
+    Fold fold{};
+    std::size_t epochs = 1;  // E
+    double mu = 0.1;
+    Weigh weights = Weigh::samples;
+
+    auto visit(const auto& at, auto w, Nothing&) const {
+        const auto received = w;
+        descend(at, w, at.epochs(epochs), local, {.toward = received, .pull = mu});
+        return up(at, std::move(w), weights);
+    }
+    void validate() const { detail::require(mu >= 0, "mu must be 0 or more, not " + std::to_string(mu)); }
+};
+
+}  // namespace tessera

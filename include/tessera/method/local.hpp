@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Local, also called Standalone (algorithms.md 6.1): every client keeps its own model, nothing travels.
+//
+//   client: w_k = E epochs of the local rule from its own w_k, which starts at the common initial value
+#pragma once
+
+#include <span>
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/contracts/rule.hpp>
+#include <tessera/rule/sgd.hpp>
+
+namespace tessera {
+
+template <class Rule = rule::Sgd>
+struct Local {
+    static constexpr auto by_default = verb::open;
+    Rule local{};
+    std::size_t epochs = 1;  // E
+    Pass pass = Pass::own;
+    template <class R>
+    using Server = Nothing;
+    template <class R>
+    struct Client {
+        Vec<R> w;
+    };
+
+    Nothing send(Nothing, Id) const { return {}; }
+    template <class M>
+    Nothing visit(const Site<M>& at, Nothing, Client<real<M>>& me) const {
+        descend(at, start(me.w, *at.initial), at.epochs(epochs, pass), local);
+        return {};
+    }
+    void merge(const auto&, Nothing&, std::span<const Nothing>) const {}
+    template <class M>
+    auto serve(const Site<M>& at, Nothing, Client<real<M>> me) const {
+        return plain(at, start(me.w, *at.initial));
+    }
+};
+
+}  // namespace tessera

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Layers without parameters that act number by number: ReLU, leaky ReLU, dropout.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include <tessera/nn/layer.hpp>
+
+namespace tessera::nn {
+
+namespace detail {
+struct Elementwise {
+    static constexpr std::array<Segment, 0> segments{};
+    static constexpr std::size_t width(std::size_t in) { return in; }
+    static constexpr double flops(std::size_t) { return 0; }  // not counted (algorithms.md 5.5)
+};
+}  // namespace detail
+
+// y = x for x > 0, slope * x otherwise.
+struct LeakyRelu : detail::Elementwise {
+    double slope = 0.1;
+
+    static constexpr std::size_t notes(std::size_t) { return 0; }
+    template <class R>
+    void forward(const Call& call, const R*, const R* x, R* y, R*) const {
+        const R s = static_cast<R>(slope);
+        for (std::size_t i = 0; i < call.batch * call.in; ++i) y[i] = x[i] > 0 ? x[i] : s * x[i];
+    }
+    template <class R>
+    void backward(const Call& call, const R*, const R* x, const R*, const R*, const R* dy, R* dx, R*) const {
+        if (!dx) return;
+        const R s = static_cast<R>(slope);
+        for (std::size_t i = 0; i < call.batch * call.in; ++i) dx[i] = x[i] > 0 ? dy[i] : s * dy[i];
+    }
+};
+
+struct Relu : detail::Elementwise {
+    static constexpr std::size_t notes(std::size_t) { return 0; }
+    template <class R>
+    void forward(const Call& call, const R*, const R* x, R* y, R*) const {
+        for (std::size_t i = 0; i < call.batch * call.in; ++i) y[i] = x[i] > 0 ? x[i] : R(0);
+    }
+    template <class R>
+    void backward(const Call& call, const R*, const R* x, const R*, const R*, const R* dy, R* dx, R*) const {
+        if (!dx) return;
+        for (std::size_t i = 0; i < call.batch * call.in; ++i) dx[i] = x[i] > 0 ? dy[i] : R(0);
+    }
+};
+
+// Zeroes a number with probability `rate` and scales the others by 1/(1-rate); the identity in evaluation.
+struct Dropout : detail::Elementwise {
+    double rate = 0.5;
+
+    static constexpr std::size_t notes(std::size_t in) { return in; }  // the factors
+    template <class R>
+    void forward(const Call& call, const R*, const R* x, R* y, R* notes) const {
+        const std::size_t n = call.batch * call.in;
+        Stream draw(call.draw);
+        const R kept = static_cast<R>(1.0 / (1.0 - rate));
+        for (std::size_t i = 0; i < n; ++i) notes[i] = !call.training ? R(1) : draw.uniform() < rate ? R(0) : kept;
+        for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * notes[i];
+    }
+    template <class R>
+    void backward(const Call& call, const R*, const R*, const R*, const R* notes, const R* dy, R* dx, R*) const {
+        if (!dx) return;
+        for (std::size_t i = 0; i < call.batch * call.in; ++i) dx[i] = dy[i] * notes[i];
+    }
+};
+
+}  // namespace tessera::nn

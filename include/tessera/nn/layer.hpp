@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Layer: a stateless piece of a network, from rows of `in` numbers to rows of `width(in)` numbers.
+//
+//   static constexpr std::array<Segment, P> segments     its parameters, offsets counted from its own start
+//   static constexpr std::size_t width(std::size_t in)   numbers out per example
+//   static constexpr std::size_t notes(std::size_t in)   numbers per example that forward leaves for backward
+//   forward(call, w, x, y, notes)
+//   backward(call, w, x, y, notes, dy, dx, dw)           dx or dw may be null: not wanted
+//
+// Matrices are row-major, one row an example. A layer made of layers (Sequential, a residual block, a
+// routed block, an adapter) keeps what its children need in its notes and is a layer again.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+#include <tessera/core/layout.hpp>
+#include <tessera/core/random.hpp>
+
+namespace tessera::nn {
+
+// The circumstances of one forward or backward pass.
+struct Call {
+    std::size_t batch = 0, in = 0;
+    bool training = false;
+    Key draw{};  // keyed by batch and by the layer's place, so forward and backward see the same draw
+
+    Call child(std::size_t index, std::size_t width) const { return {batch, width, training, draw(index)}; }
+};
+
+template <class L, class R>
+concept Layer = std::copyable<L> && requires(const L layer, const Call& call, const R* in, R* out) {
+    { Layout(L::segments) };
+    { L::width(std::size_t{}) } -> std::same_as<std::size_t>;
+    { L::notes(std::size_t{}) } -> std::same_as<std::size_t>;
+    { L::flops(std::size_t{}) } -> std::same_as<double>;  // of a forward pass over one example
+    { layer.forward(call, in, in, out, out) } -> std::same_as<void>;
+    { layer.backward(call, in, in, in, in, in, out, out) } -> std::same_as<void>;
+};
+
+}  // namespace tessera::nn

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Fully connected layer: y = W x + b, weights [Out][In] as in torch checkpoints.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include <tessera/core/layout.hpp>
+#include <tessera/kernels/backend.hpp>
+#include <tessera/nn/layer.hpp>
+
+namespace tessera::nn {
+
+template <std::size_t In, std::size_t Out, class Backend = backend::Simd>
+struct Linear {
+    static constexpr std::array<Segment, 2> segments{
+        Segment{.name = "weight", .offset = 0, .shape = {Out, In, 1, 1}, .rank = 2, .fan_in = In},
+        Segment{.name = "bias", .offset = Out * In, .shape = {Out, 1, 1, 1}, .rank = 1, .fan_in = In}};
+    static constexpr std::size_t width(std::size_t in) { return in == In ? Out : 0; }
+    static constexpr std::size_t notes(std::size_t) { return 0; }
+    static constexpr double flops(std::size_t) { return 2.0 * In * Out + Out; }
+
+    template <class R>
+    void forward(const Call& call, const R* w, const R* x, R* y, R*) const {
+        Backend::affine(x, w, w + Out * In, y, call.batch, In, Out);
+    }
+    template <class R>
+    void backward(const Call& call, const R* w, const R* x, const R*, const R*, const R* dy, R* dx, R* dw) const {
+        if (dw) Backend::affine_weight_gradient(dy, x, dw, dw + Out * In, call.batch, In, Out);
+        if (dx) Backend::affine_input_gradient(dy, w, dx, call.batch, In, Out);
+    }
+};
+
+}  // namespace tessera::nn

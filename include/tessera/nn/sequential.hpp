@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Layers one after the other; itself a layer, so blocks nest.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+#include <tessera/core/arena.hpp>
+#include <tessera/nn/layer.hpp>
+
+namespace tessera::nn {
+
+template <class... Layers>
+class Sequential {
+    static constexpr std::size_t count = sizeof...(Layers);
+    template <std::size_t I>
+    using at = std::tuple_element_t<I, std::tuple<Layers...>>;
+
+    static constexpr std::array<char, 10> digits{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9'};
+    static_assert(count < 100, "tessera::nn::Sequential: at most 99 layers; nest some of them");
+
+public:
+    constexpr Sequential() = default;
+    constexpr explicit Sequential(Layers... layers)
+        requires(count > 0)
+        : layers_(std::move(layers)...) {}
+
+    static constexpr auto segments = [] {
+        std::array<Segment, (std::size_t{0} + ... + Layers::segments.size())> all{};
+        std::size_t n = 0, offset = 0, index = 0;
+        auto take = [&](const auto& own) {
+            std::size_t end = 0;
+            for (const auto& s : own) {
+                Segment named = s;
+                named.name = Name{};
+                if (index >= 10) named.name.append({&digits[index / 10 % 10], 1});
+                named.name.append({&digits[index % 10], 1});
+                named.name.append(".");
+                named.name.append(s.name.view());
+                named.offset = offset + s.offset;
+                end = s.end() > end ? s.end() : end;
+                all[n++] = named;
+            }
+            offset += end;
+            ++index;
+        };
+        (take(Layers::segments), ...);
+        return all;
+    }();
+
+    static constexpr std::size_t width(std::size_t in) {
+        ((in = Layers::width(in)), ...);
+        return in;
+    }
+    static constexpr double flops(std::size_t in) {
+        double sum = 0;
+        ((sum += Layers::flops(in), in = Layers::width(in)), ...);
+        return sum;
+    }
+    // Each layer's notes, and the output of each but the last.
+    static constexpr std::size_t notes(std::size_t in) {
+        std::size_t sum = 0, index = 0;
+        ((sum += Layers::notes(in), in = Layers::width(in), sum += ++index < count ? in : 0), ...);
+        return sum;
+    }
+
+    template <class R>
+    void forward(const Call& call, const R* w, const R* x, R* y, R* notes) const {
+        forward_from<0>(call, call.in, w, x, y, notes);
+    }
+    template <class R>
+    void backward(const Call& call, const R* w, const R* x, const R* y, const R* notes, const R* dy, R* dx,
+                  R* dw) const {
+        backward_from<0>(call, call.in, w, x, y, notes, dy, dx, dw);
+    }
+
+    // What the last layer reads.
+    template <class R>
+    static const R* last_input(const Call& call, const R* x, const R* notes) {
+        std::size_t in = call.in, index = 0;
+        const R* input = x;
+        (([&] {
+             const R* own = notes + call.batch * Layers::notes(in);
+             in = Layers::width(in);
+             if (++index < count) {
+                 input = own;
+                 notes = own + call.batch * in;
+             }
+         }()),
+         ...);
+        return input;
+    }
+    static constexpr std::size_t last_width(std::size_t in) {
+        std::size_t index = 0;
+        ((in = ++index < count ? Layers::width(in) : in), ...);
+        return in;
+    }
+
+private:
+    template <std::size_t I>
+    static constexpr std::size_t parameters() {
+        std::size_t end = 0;
+        for (const auto& s : at<I>::segments) end = s.end() > end ? s.end() : end;
+        return end;
+    }
+
+    template <std::size_t I, class R>
+    void forward_from(const Call& call, std::size_t in, const R* w, const R* x, R* y, R* notes) const {
+        if constexpr (I < count) {
+            R* own = notes;
+            R* after = notes + call.batch * at<I>::notes(in);
+            const std::size_t out = at<I>::width(in);
+            R* to = I + 1 < count ? after : y;
+            std::get<I>(layers_).forward(call.child(I, in), w, x, to, own);
+            forward_from<I + 1>(call, out, w + parameters<I>(), to, y, after + call.batch * out);
+        }
+    }
+
+    template <std::size_t I, class R>
+    void backward_from(const Call& call, std::size_t in, const R* w, const R* x, const R* y, const R* notes,
+                       const R* dy, R* dx, R* dw) const {
+        if constexpr (I < count) {
+            const R* after = notes + call.batch * at<I>::notes(in);
+            const std::size_t out = at<I>::width(in);
+            const R* to = I + 1 < count ? after : y;
+            const R* dto = dy;
+            Vec<R> inner;
+            if constexpr (I + 1 < count) {
+                inner.resize(call.batch * out);
+                backward_from<I + 1>(call, out, w + parameters<I>(), to, y, after + call.batch * out, dy, inner.data(),
+                                     dw ? dw + parameters<I>() : nullptr);
+                dto = inner.data();
+            }
+            std::get<I>(layers_).backward(call.child(I, in), w, x, to, notes, dto, dx, dw);
+        }
+    }
+
+    std::tuple<Layers...> layers_{};
+};
+
+}  // namespace tessera::nn

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A run as two tables (RFC 4180): one row per round and evaluation, and one row per client.
+// The decimal point is '.' in every locale; a number that is not finite is an empty field.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <tessera/report/evaluation.hpp>
+#include <tessera/report/record.hpp>
+#include <tessera/report/text.hpp>
+
+namespace tessera::report {
+
+namespace detail {
+class CsvRow {
+public:
+    explicit CsvRow(std::string& out) : out_(out) {}
+    CsvRow(const CsvRow&) = delete;
+    CsvRow& operator=(const CsvRow&) = delete;
+    ~CsvRow() { out_ += "\r\n"; }
+
+    template <class T>
+    CsvRow& operator<<(const T& field) {
+        if (!first_) out_ += ',';
+        first_ = false;
+        if constexpr (std::integral<T>) out_ += digits(field);
+        else if constexpr (std::floating_point<T>) out_ += std::isfinite(field) ? digits(field) : "";
+        else text(field);
+        return *this;
+    }
+
+private:
+    void text(std::string_view field) {
+        if (field.find_first_of(",\"\r\n") == std::string_view::npos) {
+            out_ += field;
+            return;
+        }
+        out_ += '"';
+        for (const char c : field) out_.append(c == '"' ? 2U : 1U, c);
+        out_ += '"';
+    }
+    std::string& out_;
+    bool first_ = true;
+};
+}  // namespace detail
+
+// A round without evaluations has one row with empty tags.
+inline std::string rounds_csv(const RunRecord& run) {
+    std::string out =
+        "round,seconds,bytes_up,bytes_down,formula_bytes_up,formula_bytes_down,flops,trained,merged,rejected,diverged,"
+        "state_hash,model,when,on,split,clients,pick,average,metric,stage,value\r\n";
+    const auto start = [](detail::CsvRow& row, const RoundRecord& r) {
+        row << r.round << r.seconds << r.bytes_up << r.bytes_down << r.formula_bytes_up << r.formula_bytes_down
+            << r.flops << r.trained << r.merged << r.rejected << r.diverged << r.state_hash;
+    };
+    for (const auto& round : run.rounds) {
+        for (const auto& e : round.evaluations) {
+            detail::CsvRow row(out);
+            start(row, round);
+            row << word(e.model) << word(e.when) << e.on.word() << word(e.split) << word(e.clients) << e.pick.word()
+                << word(e.average) << word(e.metric) << e.stage.get() << e.value.get();
+        }
+        if (!round.evaluations.empty()) continue;
+        detail::CsvRow row(out);
+        start(row, round);
+        for (int i = 0; i < 10; ++i) row << "";
+    }
+    return out;
+}
+
+inline std::string clients_csv(const RunRecord& run) {
+    std::size_t classes = 0;
+    for (const auto& client : run.per_client) classes = std::max(classes, client.labels.size());
+    std::string out;
+    {
+        detail::CsvRow row(out);
+        for (const std::string_view name : {"client", "n_train", "n_test", "accuracy_global", "accuracy_personal",
+                                            "gain", "loss_global", "loss_personal"})
+            row << name;
+        for (std::size_t c = 0; c < classes; ++c) row << "label_" + std::to_string(c);
+    }
+    for (const auto& client : run.per_client) {
+        detail::CsvRow row(out);
+        row << client.id << client.n_train << client.n_test << client.accuracy_global << client.accuracy_personal
+            << client.gain() << client.loss_global << client.loss_personal;
+        for (std::size_t c = 0; c < classes; ++c) row << (c < client.labels.size() ? client.labels[c] : 0);
+    }
+    return out;
+}
+
+}  // namespace tessera::report

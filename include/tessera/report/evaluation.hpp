@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Results that cannot lose their meaning.
+//
+// An Evaluation is a number with everything one must know to compare it: which model, before or after local
+// training, on which data and split, on whom, at which round, how averaged. Leaving a tag out does not compile.
+// PerClient has the first four tags in its type, so a global result cannot stand where a personal one belongs.
+//
+//   unweighted  (1/N) sum_k c_k / s_k        pooled  sum_k c_k / sum_k s_k        (c_k right of s_k examples)
+//
+// Clients without examples are skipped. With no client left a value is NaN, which the writers show as absent.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tessera/core/error.hpp>
+#include <tessera/core/view.hpp>
+
+namespace tessera::report {
+
+enum class Which : std::uint8_t { global, personal };
+enum class When : std::uint8_t { before, after };  // local training
+enum class SplitOf : std::uint8_t { test, train, validation };
+enum class Whom : std::uint8_t { sampled, all, unseen };
+enum class Average : std::uint8_t { unweighted, pooled };
+enum class Metric : std::uint8_t { accuracy, loss, auc };
+
+inline constexpr double absent = std::numeric_limits<double>::quiet_NaN();
+
+namespace detail {
+using Word = std::string_view;
+constexpr std::array<Word, 2> words(Which) { return {"global", "personal"}; }
+constexpr std::array<Word, 2> words(When) { return {"before", "after"}; }
+constexpr std::array<Word, 3> words(SplitOf) { return {"test", "train", "validation"}; }
+constexpr std::array<Word, 3> words(Whom) { return {"sampled", "all", "unseen"}; }
+constexpr std::array<Word, 2> words(Average) { return {"unweighted", "pooled"}; }
+constexpr std::array<Word, 3> words(Metric) { return {"accuracy", "loss", "auc"}; }
+}  // namespace detail
+
+template <class E>
+concept Tag = requires(E tag) { detail::words(tag); };
+
+template <Tag E>
+constexpr std::string_view word(E tag) {
+    return detail::words(tag)[static_cast<std::size_t>(tag)];
+}
+
+template <Tag E>
+constexpr E parse(std::string_view text) {
+    constexpr auto all = detail::words(E{});
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (all[i] == text) return static_cast<E>(i);
+    std::string known;
+    for (const auto each : all) known.append(known.empty() ? "" : ", ").append(each);
+    throw ConfigError("evaluation tag '" + std::string(text) + "' is none of " + known);
+}
+
+// On which examples: the client's own, all clients' together, or a named shift.
+class On {
+public:
+    static On local() { return On("local"); }
+    static On union_of_clients() { return On("union"); }
+    static On shift(std::string_view name) {
+        tessera::detail::require(!name.empty(), "evaluation tag 'on': a shift needs a name");
+        return On("shift:" + std::string(name));
+    }
+    static On parse(std::string_view text) {
+        if (text == "local") return local();
+        if (text == "union") return union_of_clients();
+        if (text.starts_with("shift:")) return shift(text.substr(6));
+        throw ConfigError("evaluation tag 'on': '" + std::string(text) + "' is none of local, union, shift:NAME");
+    }
+    const std::string& word() const { return word_; }
+    friend bool operator==(const On&, const On&) = default;
+
+private:
+    explicit On(std::string text) : word_(std::move(text)) {}
+    std::string word_;
+};
+
+// At which round. There is no way to say "best on test".
+class Pick {
+public:
+    static Pick last() { return Pick(Kind::last, 1); }
+    static Pick best_validation() { return Pick(Kind::best_validation, 1); }
+    static Pick mean_last(std::size_t rounds) {
+        tessera::detail::require(rounds > 0, "evaluation tag 'pick': mean_last needs at least one round");
+        return Pick(Kind::mean_last, rounds);
+    }
+    static Pick parse(std::string_view text) {
+        if (text == "last") return last();
+        if (text == "best_validation") return best_validation();
+        if (constexpr std::string_view head = "mean_last:"; text.starts_with(head)) {
+            std::size_t rounds = 0;
+            const char* end = text.data() + text.size();
+            const auto read = std::from_chars(text.data() + head.size(), end, rounds);
+            if (read.ec == std::errc{} && read.ptr == end) return mean_last(rounds);
+        }
+        throw ConfigError("evaluation tag 'pick': '" + std::string(text) +
+                          "' is none of last, best_validation, mean_last:N");
+    }
+    std::string word() const {
+        if (kind_ == Kind::last) return "last";
+        return kind_ == Kind::best_validation ? "best_validation" : "mean_last:" + std::to_string(rounds_);
+    }
+    std::size_t rounds() const { return rounds_; }
+    friend bool operator==(const Pick&, const Pick&) = default;
+
+private:
+    enum class Kind : std::uint8_t { last, best_validation, mean_last };
+    Pick(Kind kind, std::size_t rounds) : kind_(kind), rounds_(rounds) {}
+    Kind kind_;
+    std::size_t rounds_;
+};
+
+// A T that somebody had to state: it has no default, so an aggregate of these must name every field.
+template <class T>
+class Stated {
+public:
+    template <class U>
+        requires(std::convertible_to<U, T> && !std::same_as<std::remove_cvref_t<U>, Stated>)
+    constexpr Stated(U&& value) : value_(std::forward<U>(value)) {}
+    constexpr operator const T&() const { return value_; }
+    constexpr const T& get() const { return value_; }
+    friend constexpr bool operator==(const Stated&, const Stated&) = default;
+    friend constexpr bool operator==(const Stated& stated, const T& value) { return stated.value_ == value; }
+
+private:
+    T value_;
+};
+
+template <Tag E>
+constexpr std::string_view word(const Stated<E>& tag) {
+    return word(tag.get());
+}
+
+//   Evaluation{.model = Which::personal, .when = When::after, .on = On::local(), .split = SplitOf::test,
+//              .clients = Whom::all, .pick = Pick::last(), .average = Average::unweighted,
+//              .metric = Metric::accuracy, .stage = "", .value = 0.9}
+struct Evaluation {
+    Stated<Which> model;
+    Stated<When> when;
+    On on;
+    Stated<SplitOf> split;
+    Stated<Whom> clients;
+    Pick pick;
+    Stated<Average> average;
+    Stated<Metric> metric;
+    Stated<std::string> stage;  // of a method that has several; else empty
+    Stated<double> value;
+
+    // May stand on one curve: equal in all but value and stage, which changes along a run.
+    friend bool comparable(const Evaluation& a, const Evaluation& b) {
+        return a.model == b.model && a.when == b.when && a.on == b.on && a.split == b.split &&
+               a.clients == b.clients && a.pick == b.pick && a.average == b.average && a.metric == b.metric;
+    }
+};
+
+// "own test data, all clients"
+inline std::string ground_in_words(const Evaluation& e) {
+    std::string out;
+    if (e.on == On::local()) out.append("own ").append(word(e.split)).append(" data");
+    else if (e.on == On::union_of_clients()) out.append("union of all ").append(word(e.split)).append(" data");
+    else out.append(e.on.word().substr(6)).append(" shift, ").append(word(e.split)).append(" data");
+    out += e.clients == Whom::all ? ", all clients" : e.clients == Whom::sampled ? ", sampled clients"
+                                                                                  : ", clients unseen in training";
+    return out;
+}
+inline std::string_view in_words(Average how) {
+    return how == Average::unweighted ? "mean over clients" : "pooled over examples";
+}
+
+// "personal model, after local training, own test data, all clients, last round, mean over clients"
+inline std::string in_words(const Evaluation& e) {
+    std::string out(word(e.model));
+    out.append(" model, ").append(word(e.when)).append(" local training, ").append(ground_in_words(e));
+    if (e.pick == Pick::last()) out += ", last round";
+    else if (e.pick == Pick::best_validation()) out += ", round best on validation";
+    else out += ", mean of the last " + std::to_string(e.pick.rounds()) + " rounds";
+    out.append(", ").append(in_words(e.average));
+    if (!e.stage.get().empty()) out += ", stage " + e.stage.get();
+    return out;
+}
+
+// Levels that a report of per-client results shows.
+inline constexpr std::array<double, 9> quantile_levels{0.01, 0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99};
+
+struct Weighted {
+    double value, weight;
+};
+
+// The smallest value such that it and all smaller ones carry at least the share q of the weight; no interpolation,
+// so the answer is always some client's value. q = 0 gives the smallest. Values must not be NaN.
+inline double quantile(std::vector<Weighted> all, double q) {
+    tessera::detail::require(q >= 0 && q <= 1, "quantile: q must be in [0, 1]");
+    std::sort(all.begin(), all.end(), [](const Weighted& a, const Weighted& b) { return a.value < b.value; });
+    double total = 0;
+    for (const auto& each : all) total += each.weight;
+    if (!(total > 0)) return absent;
+    // 0.55 * 100 is a little more than 55 in binary; counting must not miss the 55th for that.
+    const double goal = q * total * (1 - 1e-12);
+    double reached = 0;
+    for (const auto& each : all)
+        if (each.weight > 0 && (reached += each.weight) >= goal) return each.value;
+    return all.back().value;
+}
+
+struct Spread {
+    double mean = absent, stddev = absent;  // stddev divides by N
+};
+
+// Relative to the first value, so that equal values have exactly that mean and exactly no spread.
+inline Spread spread(In<double> values) {
+    if (values.empty()) return {};
+    const auto count = static_cast<double>(values.size());
+    double sum = 0, squares = 0;
+    for (const double value : values) sum += value - values[0];
+    const double shift = sum / count;
+    for (const double value : values) squares += (value - values[0] - shift) * (value - values[0] - shift);
+    return {.mean = values[0] + shift, .stddev = std::sqrt(squares / count)};
+}
+
+struct ClientCount {
+    Id client = 0;
+    double correct = 0, loss_sum = 0;
+    std::size_t n = 0;  // examples, or the tokens that count
+};
+
+// Results of one model per client (or of one model on every client's data), in order of client number, so the
+// averages have the same bits in whatever order the clients arrived.
+template <Which W, When T, SplitOf S, Whom P>
+class PerClient {
+public:
+    PerClient(On on, Pick pick, std::string stage, std::vector<ClientCount> counts)
+        : on_(std::move(on)), pick_(pick), stage_(std::move(stage)), counts_(std::move(counts)) {
+        const auto number = [](const ClientCount& count) { return count.client; };
+        std::ranges::sort(counts_, {}, number);
+        tessera::detail::require(std::ranges::adjacent_find(counts_, {}, number) == counts_.end(),
+                                 "evaluation: a client is counted twice");
+        std::erase_if(counts_, [](const ClientCount& count) { return count.n == 0; });
+        for (const auto& count : counts_)
+            tessera::detail::require(count.correct >= 0 && count.correct <= static_cast<double>(count.n),
+                                     "evaluation: client " + std::to_string(count.client) +
+                                         " has fewer than none or more than all examples right");
+    }
+
+    const On& on() const { return on_; }
+    const Pick& pick() const { return pick_; }
+    const std::vector<ClientCount>& counts() const { return counts_; }  // clients with examples
+
+    Evaluation accuracy(Average how) const { return tagged(how, Metric::accuracy, mean(how, &ClientCount::correct)); }
+    Evaluation loss(Average how) const { return tagged(how, Metric::loss, mean(how, &ClientCount::loss_sum)); }
+
+    std::vector<double> accuracies() const { return ratios(&ClientCount::correct); }
+    double stddev() const { return spread(accuracies()).stddev; }  // of accuracy over clients, each counting once
+    double quantile(double q, Average how) const {                 // of accuracy; pooled weighs a client by n
+        std::vector<Weighted> all;
+        for (const auto& count : counts_) {
+            const auto n = static_cast<double>(count.n);
+            all.push_back({count.correct / n, how == Average::pooled ? n : 1.0});
+        }
+        return report::quantile(std::move(all), q);
+    }
+
+private:
+    using Sum = double ClientCount::*;
+
+    std::vector<double> ratios(Sum sum) const {
+        std::vector<double> out;
+        for (const auto& count : counts_) out.push_back(count.*sum / static_cast<double>(count.n));
+        return out;
+    }
+    double mean(Average how, Sum sum) const {
+        if (how == Average::unweighted) return spread(ratios(sum)).mean;
+        double total = 0, examples = 0;
+        for (const auto& count : counts_) total += count.*sum, examples += static_cast<double>(count.n);
+        return examples > 0 ? total / examples : absent;
+    }
+    Evaluation tagged(Average how, Metric metric, double value) const {
+        return {.model = W, .when = T, .on = on_, .split = S, .clients = P, .pick = pick_,
+                .average = how, .metric = metric, .stage = stage_, .value = value};
+    }
+
+    On on_;
+    Pick pick_;
+    std::string stage_;
+    std::vector<ClientCount> counts_;
+};
+
+// Of a client's examples, how many each model gets right; as fractions, averaged over clients.
+struct Shares {
+    double both = absent, global_only = absent, personal_only = absent, neither = absent;
+    double accuracy_global() const { return both + global_only; }
+    double accuracy_personal() const { return both + personal_only; }
+};
+
+// What personalization does to each client.
+struct Effect {
+    struct Delta {
+        Id client;
+        double value;  // personal minus global accuracy
+    };
+    std::vector<Delta> deltas;               // in order of client number
+    std::size_t benefiting = 0, harmed = 0;  // strictly better, strictly worse
+    std::optional<Shares> shares;            // when counted per example
+    double share_benefiting() const {
+        return deltas.empty() ? absent : static_cast<double>(benefiting) / static_cast<double>(deltas.size());
+    }
+};
+
+// Global first, personal second, on the same examples of the same clients.
+template <When G, When L, SplitOf S, Whom P>
+Effect compare(const PerClient<Which::global, G, S, P>& global, const PerClient<Which::personal, L, S, P>& personal) {
+    using tessera::detail::require;
+    require(global.on() == personal.on(), "compare: the two results are on different data");
+    require(global.counts().size() == personal.counts().size(), "compare: the two results have different clients");
+    Effect effect;
+    for (std::size_t k = 0; k < global.counts().size(); ++k) {
+        const ClientCount &g = global.counts()[k], &p = personal.counts()[k];
+        require(g.client == p.client && g.n == p.n, "compare: the two results differ in clients or test sizes");
+        effect.deltas.push_back({g.client, (p.correct - g.correct) / static_cast<double>(g.n)});
+        effect.benefiting += p.correct > g.correct;
+        effect.harmed += p.correct < g.correct;
+    }
+    return effect;
+}
+template <When L, When G, SplitOf S, Whom P>
+Effect compare(const PerClient<Which::personal, L, S, P>& global_comes_first,
+               const PerClient<Which::global, G, S, P>& then_personal) = delete;
+
+struct BreakdownCount {
+    Id client = 0;
+    std::size_t both = 0, global_only = 0, personal_only = 0, neither = 0;
+    std::size_t n() const { return both + global_only + personal_only + neither; }
+};
+
+// Example i of a client is right under a model when its entry is not 0.
+inline BreakdownCount break_down(Id client, In<std::uint8_t> global_right, In<std::uint8_t> personal_right) {
+    tessera::detail::require(global_right.size() == personal_right.size(),
+                             "break_down: the two models saw different numbers of examples");
+    BreakdownCount count{.client = client};
+    for (std::size_t i = 0; i < global_right.size(); ++i) {
+        if (global_right[i]) ++(personal_right[i] ? count.both : count.global_only);
+        else ++(personal_right[i] ? count.personal_only : count.neither);
+    }
+    return count;
+}
+
+// Both models on the same examples, example by example. The global model is seen at G, the personal one at L.
+template <When G, When L, SplitOf S, Whom P>
+class Breakdown {
+public:
+    Breakdown(On on, Pick pick, std::string stage, std::vector<BreakdownCount> counts)
+        : on_(std::move(on)), pick_(pick), stage_(std::move(stage)), counts_(std::move(counts)) {}
+
+    // Losses are not known here and read as absent.
+    PerClient<Which::global, G, S, P> global() const {
+        return view<Which::global, G>([](const BreakdownCount& c) { return c.both + c.global_only; });
+    }
+    PerClient<Which::personal, L, S, P> personal() const {
+        return view<Which::personal, L>([](const BreakdownCount& c) { return c.both + c.personal_only; });
+    }
+    Shares shares() const {
+        Shares sum{0, 0, 0, 0};
+        double clients = 0;
+        for (const auto& count : counts_) {
+            if (count.n() == 0) continue;
+            const auto n = static_cast<double>(count.n());
+            sum.both += static_cast<double>(count.both) / n;
+            sum.global_only += static_cast<double>(count.global_only) / n;
+            sum.personal_only += static_cast<double>(count.personal_only) / n;
+            sum.neither += static_cast<double>(count.neither) / n;
+            ++clients;
+        }
+        if (clients == 0) return {};
+        return {sum.both / clients, sum.global_only / clients, sum.personal_only / clients, sum.neither / clients};
+    }
+    Effect effect() const {
+        Effect out = compare(global(), personal());
+        out.shares = shares();
+        return out;
+    }
+
+private:
+    template <Which W, When T, class Right>
+    PerClient<W, T, S, P> view(Right right) const {
+        std::vector<ClientCount> out;
+        for (const auto& count : counts_)
+            out.push_back({count.client, static_cast<double>(right(count)), absent, count.n()});
+        return {on_, pick_, stage_, std::move(out)};
+    }
+
+    On on_;
+    Pick pick_;
+    std::string stage_;
+    std::vector<BreakdownCount> counts_;
+};
+
+}  // namespace tessera::report

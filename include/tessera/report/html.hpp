@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One or many runs as one HTML page: no network request, light, dark and print, readable without script.
+//
+// Runs are laid over each other where that makes sense (curves, gains, costs) and set side by side elsewhere. A figure
+// whose data a run does not have says so.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tessera/report/evaluation.hpp>
+#include <tessera/report/html_assets.hpp>
+#include <tessera/report/html_figures.hpp>
+#include <tessera/report/record.hpp>
+#include <tessera/report/text.hpp>
+
+namespace tessera::report {
+
+namespace detail {
+
+class Page {
+public:
+    Page(const std::vector<RunRecord>& runs, std::string_view title) : runs_{runs}, title_(title) {}
+
+    std::string write() {
+        put(out_, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+                  "content=\"width=device-width, initial-scale=1\">\n<title>", escape_html(title_), "</title>\n<style>",
+            style, "</style>\n</head>\n<body>\n<main>\n<header><h1>", escape_html(title_), "</h1>");
+        subtitle();
+        out_ += "</header>\n";
+        if (runs_.many()) overview();
+        else if (!runs_.all.empty()) cards(runs_.all[0]);
+        out_ += "<h2>Learning</h2>\n<div class=\"grid\">\n";
+        out_ += curves(runs_, "accuracy", "Accuracy over rounds", Metric::accuracy, {"accuracy", "%"}, 100);
+        out_ += curves(runs_, "loss", "Loss over rounds", Metric::loss, {"loss", ""}, 1);
+        out_ += "</div>\n<h2>What personalization does to each client</h2>\n<div class=\"grid\">\n";
+        put(out_, gain_against_size(runs_), gain_sorted(runs_), "</div>\n");
+        spread_table();
+        put(out_, "<h2>Cost</h2>\n<div class=\"grid\">\n", bytes_figure(runs_), seconds_figure(runs_), "</div>\n");
+        data();
+        evaluations_table();
+        config_table();
+        identity_table();
+        notes();
+        put(out_, "</main>\n<script>", script, "</script>\n</body>\n</html>\n");
+        return std::move(out_);
+    }
+
+private:
+    void subtitle() {
+        if (runs_.all.empty()) {
+            out_ += "<p class=\"sub\">No run in this report.</p>";
+            return;
+        }
+        std::string text = runs_.many() ? plural(runs_.all.size(), "run") : runs_.names[0];
+        for (const std::string_view key : {"data", "partition", "model", "clients"})
+            if (const Setting* value = runs_.all[0].find(key); value && common(key))
+                text += cat(" \xC2\xB7 ", shown(*value), key == "clients" ? " clients" : "");
+        if (!runs_.many()) text += cat(" \xC2\xB7 ", plural(runs_.all[0].rounds.size(), "round"));
+        put(out_, "<p class=\"sub\">", escape_html(text), "</p>");
+    }
+    bool common(std::string_view key) const {
+        const Setting* first = runs_.all[0].find(key);
+        return std::ranges::all_of(runs_.all, [&](const RunRecord& run) {
+            const Setting* other = run.find(key);
+            return first && other ? *first == *other : first == other;
+        });
+    }
+
+    void card(std::string_view label, const std::string& value, std::string_view words) {
+        put(out_, "<div class=\"card\"><h3 class=\"soft\">", label, "</h3><b>", escape_html(value), "</b><span>",
+            escape_html(words), "</span></div>\n");
+    }
+    void cards(const RunRecord& run) {
+        out_ += "<section class=\"cards\" id=\"headline\">\n";
+        for (const Which model : {Which::personal, Which::global}) {
+            const auto* e = final_result(run, model, Metric::accuracy);
+            const std::string label = model == Which::personal ? "Personal accuracy" : "Global accuracy";
+            card(label, e ? in_unit(*e) : "none", e ? in_words(*e) : cat("no ", word(model), " model in this run"));
+        }
+        if (const auto gains = gains_of(run); !gains.empty()) {
+            const std::size_t better = count_above(gains, 1);
+            card("Clients that gain", percent(static_cast<double>(better) / static_cast<double>(gains.size())),
+                 cat(digits(better), " of ", digits(gains.size()), " have personal above global accuracy on own test "
+                     "data, ", digits(count_above(gains, -1)), " have it below"));
+        }
+        const Totals sum(run);
+        card("Communication", with_prefix(sum.up + sum.down, "B"),
+             cat("measured on the wire: ", with_prefix(sum.up, "B"), " up, ", with_prefix(sum.down, "B"), " down"));
+        std::string rounds = plural(run.rounds.size(), "round");
+        if (!run.rounds.empty())
+            rounds += cat(", ", seconds_text(sum.seconds / static_cast<double>(run.rounds.size())), " each");
+        card("Time", seconds_text(sum.seconds), rounds);
+        out_ += "</section>\n";
+    }
+    void overview() {
+        // Tags that all runs share stand once, in the head of the column.
+        const auto tags = [&](std::size_t i, Which model) {
+            const auto* e = final_result(runs_.all[i], model, Metric::accuracy);
+            return e ? in_words(*e) : std::string();
+        };
+        const auto shared = [&](Which model) {
+            std::string only;
+            for (std::size_t i = 0; i < runs_.all.size(); ++i)
+                if (const std::string words = tags(i, model); !words.empty()) {
+                    if (!only.empty() && only != words) return std::string();
+                    only = words;
+                }
+            return only;
+        };
+        out_ += "<h2>Results</h2>\n<div class=\"scroll\" id=\"headline\"><table><thead><tr><th>run</th>";
+        for (const Which model : {Which::personal, Which::global})
+            put(out_, "<th>", word(model), " accuracy<small>", escape_html(shared(model)), "</small></th>");
+        for (const std::string_view name : {"clients that gain", "that lose", "up", "down", "time"})
+            put(out_, "<th class=\"n\">", name, "</th>");
+        out_ += "</tr></thead><tbody>\n";
+        for (std::size_t i = 0; i < runs_.all.size(); ++i) {
+            put(out_, "<tr><th>", escape_html(runs_.names[i]), "</th>");
+            for (const Which model : {Which::personal, Which::global}) {
+                const auto* e = final_result(runs_.all[i], model, Metric::accuracy);
+                put(out_, "<td>", e ? in_unit(*e) : "none", "<small>",
+                    shared(model).empty() ? escape_html(tags(i, model)) : "", "</small></td>");
+            }
+            const auto gains = gains_of(runs_.all[i]);
+            const Totals sum(runs_.all[i]);
+            for (const double sign : {1.0, -1.0})
+                cell(gains.empty() ? "n/a" : cat(digits(count_above(gains, sign)), " of ", digits(gains.size())));
+            cell(with_prefix(sum.up, "B"));
+            cell(with_prefix(sum.down, "B"));
+            cell(seconds_text(sum.seconds));
+            out_ += "</tr>\n";
+        }
+        out_ += "</tbody></table></div>\n";
+    }
+    void cell(std::string_view text) { put(out_, "<td class=\"n\">", escape_html(text), "</td>"); }
+
+    // Clients once and clients by their test examples, as FedAlt's tables have it.
+    void spread_table() {
+        struct Column {
+            std::string name;
+            double ClientRecord::* accuracy;
+            const RunRecord* run;
+        };
+        std::vector<Column> columns;
+        for (std::size_t i = 0; i < runs_.all.size(); ++i)
+            for (const bool personal : {true, false}) {
+                const auto accuracy = personal ? &ClientRecord::accuracy_personal : &ClientRecord::accuracy_global;
+                const auto known = [&](const ClientRecord& client) { return std::isfinite(client.*accuracy); };
+                if (std::ranges::any_of(runs_.all[i].per_client, known))
+                    columns.push_back({runs_.called(i, personal ? "personal" : "global"), accuracy, &runs_.all[i]});
+            }
+        if (columns.empty()) return;
+        out_ += "<h2>Accuracy over clients</h2>\n<p class=\"soft\">Own test data, at the end of the run. Each client "
+                "counts once; in brackets, by its number of test examples.</p>\n<div class=\"scroll\" "
+                "id=\"spread\"><table><thead><tr><th></th>";
+        for (const auto& column : columns) put(out_, "<th class=\"n\">", escape_html(column.name), "</th>");
+        out_ += "</tr></thead><tbody>\n";
+        const auto row = [&](const std::string& name, auto value) {
+            put(out_, "<tr><th>", name, "</th>");
+            for (const auto& column : columns) {
+                std::vector<Weighted> once, by_size;
+                for (const auto& client : column.run->per_client)
+                    if (const double a = client.*column.accuracy; std::isfinite(a)) {
+                        once.push_back({a, 1});
+                        by_size.push_back({a, static_cast<double>(client.n_test)});
+                    }
+                cell(cat(percent(value(once)), " (", percent(value(by_size)), ")"));
+            }
+            out_ += "</tr>\n";
+        };
+        const auto mean = [](const std::vector<Weighted>& all) {
+            double sum = 0, weight = 0;
+            for (const auto& each : all) sum += each.weight * each.value, weight += each.weight;
+            return weight > 0 ? sum / weight : absent;
+        };
+        row("mean", mean);
+        row("standard deviation", [&](const std::vector<Weighted>& all) {
+            const double centre = mean(all);
+            std::vector<Weighted> squares = all;
+            for (auto& each : squares) each.value = (each.value - centre) * (each.value - centre);
+            return std::sqrt(mean(squares));
+        });
+        for (const double q : quantile_levels)
+            row(cat(fixed(100 * q, 0), " % quantile"), [q](const auto& all) { return quantile(all, q); });
+        out_ += "</tbody></table></div>\n";
+    }
+
+    void data() {
+        out_ += "<h2>Data</h2>\n<div class=\"grid\">\n";
+        // Methods are usually compared on one split; it is drawn once.
+        for (std::size_t i = 0; i < runs_.all.size(); ++i)
+            if (i == 0 || !same_data(runs_.all[0], runs_.all[i])) out_ += data_figures(runs_, i);
+        out_ += "</div>\n";
+    }
+
+    void evaluations_table() {
+        if (std::ranges::all_of(runs_.all, [](const RunRecord& run) { return run.final_evaluations.empty(); })) return;
+        put(out_, "<h2>Final evaluations</h2>\n<div class=\"scroll\" id=\"evaluations\"><table><thead><tr>",
+            runs_.many() ? "<th>run</th>" : "", "<th>metric</th><th class=\"n\">value</th>");
+        for (const std::string_view tag : {"model", "when", "on", "split", "clients", "pick", "average", "stage"})
+            put(out_, "<th>", tag, "</th>");
+        out_ += "</tr></thead><tbody>\n";
+        for (std::size_t i = 0; i < runs_.all.size(); ++i)
+            for (const auto& e : runs_.all[i].final_evaluations) {
+                out_ += "<tr>";
+                if (runs_.many()) put(out_, "<th>", escape_html(runs_.names[i]), "</th>");
+                put(out_, "<td>", word(e.metric), "</td>");
+                cell(in_unit(e));
+                for (const std::string_view tag : {word(e.model), word(e.when), std::string_view(e.on.word()),
+                                                   word(e.split), word(e.clients)})
+                    put(out_, "<td>", escape_html(tag), "</td>");
+                put(out_, "<td>", e.pick.word(), "</td><td>", word(e.average), "</td><td>", escape_html(e.stage.get()),
+                    "</td></tr>\n");
+            }
+        out_ += "</tbody></table></div>\n";
+    }
+
+    // A row per name; columns for runs; rows in which runs differ are marked.
+    template <class Value>
+    void row(std::string_view name, bool differs, Value value) {
+        put(out_, differs ? "<tr class=\"differs\"><th>" : "<tr><th>", escape_html(name), "</th>");
+        for (const auto& run : runs_.all) put(out_, "<td class=\"v\"><code>", escape_html(value(run)), "</code></td>");
+        out_ += "</tr>\n";
+    }
+    void open_table(std::string_view id, std::string_view title) {
+        put(out_, "<h2>", title, "</h2>\n<div class=\"scroll\" id=\"", id, "\"><table>");
+        if (runs_.many()) {
+            out_ += "<thead><tr><th></th>";
+            for (const auto& name : runs_.names) put(out_, "<th>", escape_html(name), "</th>");
+            out_ += "</tr></thead>";
+        }
+        out_ += "<tbody>\n";
+    }
+
+    void config_table() {
+        std::vector<std::string_view> keys;
+        for (const auto& run : runs_.all)
+            for (const auto& setting : run.config)
+                if (std::ranges::find(keys, setting.first) == keys.end()) keys.push_back(setting.first);
+        if (keys.empty()) return;
+        open_table("config", "Configuration");
+        for (const auto key : keys)
+            row(key, !common(key), [key](const RunRecord& run) {
+                const Setting* value = run.find(key);
+                return value ? shown(*value) : std::string();
+            });
+        out_ += "</tbody></table></div>\n";
+    }
+
+    void identity_table() {
+        if (runs_.all.empty()) return;
+        open_table("identity", "Identity");
+        const auto plain = [&](std::string_view name, auto value) { row(name, false, value); };
+        plain("Tessera version", [](const RunRecord& run) { return run.version; });
+        plain("kernel set", [](const RunRecord& run) { return run.kernel_set; });
+        plain("state hash", [](const RunRecord& run) { return run.state_hash; });
+        plain("clients trained, merged, rejected, diverged", [](const RunRecord& run) {
+            const Totals sum(run);
+            return cat(digits(sum.trained), ", ", digits(sum.merged), ", ", digits(sum.rejected), ", ",
+                       digits(sum.diverged));
+        });
+        plain("floating-point operations", [](const RunRecord& run) { return with_prefix(Totals(run).flops, "FLOP"); });
+        out_ += "</tbody></table></div>\n";
+    }
+
+    void notes() {
+        if (std::ranges::all_of(runs_.all, [](const RunRecord& run) { return run.notes.empty(); })) return;
+        out_ += "<h2>Notes</h2>\n<ul class=\"notes\" id=\"notes\">\n";
+        for (std::size_t i = 0; i < runs_.all.size(); ++i)
+            for (const auto& note : runs_.all[i].notes)
+                put(out_, "<li>", runs_.many() ? escape_html(runs_.names[i]) + ": " : "", escape_html(note), "</li>\n");
+        out_ += "</ul>\n";
+    }
+
+    Runs runs_;
+    std::string_view title_;
+    std::string out_;
+};
+
+}  // namespace detail
+
+inline std::string to_html(const std::vector<RunRecord>& runs, std::string_view title) {
+    return detail::Page(runs, title).write();
+}
+
+}  // namespace tessera::report

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Charts as inline SVG text: lines, dots, bars and a heat map, with axes whose ticks fall on round numbers.
+//
+// One drawing serves a phone and a desk: the view box is small, so that text stays legible when it is scaled down,
+// and colours are classes (c0 .. c6) that the page defines for light, dark and print. Values come in the unit that
+// the axis names. What a pointer shows stands in <title> and data-p, so the drawing is complete without script.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tessera/core/view.hpp>
+#include <tessera/report/text.hpp>
+
+namespace tessera::report {
+
+struct Point {
+    double x, y;
+};
+
+inline constexpr std::size_t palette = 7, most_points = 2000;
+
+struct Series {
+    std::string name;
+    std::size_t colour = 0;
+    bool dashed = false;
+    std::vector<Point> points;  // x ascending; a y that is not finite breaks the line
+};
+
+struct Axis {
+    std::string title, unit;
+    bool from_zero = false, logarithmic = false, integers = false;
+};
+
+// A dot or a bar with what a pointer on it shows.
+struct Mark {
+    double x, y;
+    std::size_t colour;
+    std::string text;
+};
+
+namespace detail {
+
+struct Range {
+    double low = HUGE_VAL, high = -HUGE_VAL;
+    void add(double value) {
+        if (!std::isfinite(value)) return;
+        low = std::min(low, value);
+        high = std::max(high, value);
+    }
+    bool empty() const { return !(low <= high); }
+};
+
+// 1, 2 or 5 times a power of ten, such that about `wanted` steps cover the width.
+inline double nice_step(double width, double wanted) {
+    const double raw = width / wanted, power = std::pow(10.0, std::floor(std::log10(raw)));
+    const double lead = raw / power;
+    return power * (lead <= 1.0001 ? 1 : lead <= 2.0001 ? 2 : lead <= 5.0001 ? 5 : 10);
+}
+
+struct Tick {
+    double value;
+    std::string label;
+};
+
+inline std::string tick_label(double value, double step) {
+    if (step >= 1000) {
+        const Prefix prefix = prefix_of(step);
+        return value == 0 ? "0" : cat(rounded(value / prefix.divisor, 6), prefix.name);
+    }
+    return fixed(value, step >= 1 ? 0 : static_cast<int>(std::ceil(-std::log10(step) - 1e-9)));
+}
+
+inline std::vector<Tick> linear_ticks(double low, double high, double step) {
+    std::vector<Tick> out;
+    const double slack = 1e-9 * step;
+    for (double k = std::ceil((low - slack) / step); k * step <= high + slack; ++k)
+        out.push_back({k * step, tick_label(k * step, step)});
+    return out;
+}
+
+inline std::vector<Tick> decade_ticks(double low, double high) {
+    std::vector<Tick> out;
+    const bool dense = high / low < 300;
+    for (double power = std::pow(10.0, std::floor(std::log10(low))); power <= high; power *= 10)
+        for (const double lead : {1.0, 2.0, 5.0})
+            if (const double value = lead * power; (lead == 1 || dense) && value >= low && value <= high)
+                out.push_back({value, tick_label(value, value >= 1000 ? 1000 : power)});
+    return out;
+}
+
+// From values to places along one side of the drawing.
+class Scale {
+public:
+    Scale(Range range, const Axis& axis, bool snap, double wanted, double from, double to)
+        : from_(from), to_(to), log_(axis.logarithmic) {
+        if (range.empty()) range = {0, 1};
+        if (axis.from_zero) range.add(0);
+        if (log_) {
+            low_ = range.low * 0.9, high_ = range.high * 1.1;
+            ticks_ = decade_ticks(low_, high_);
+            return;
+        }
+        // Rounding noise between equal values is not a range worth an axis.
+        if (range.high - range.low <= 1e-9 * std::max(std::abs(range.low), std::abs(range.high))) {
+            const double pad = axis.integers ? 1 : range.high == 0 ? 1 : 0.05 * std::abs(range.high);
+            range = {range.low == 0 && axis.from_zero ? 0 : range.low - pad, range.high + pad};
+        }
+        double step = nice_step(range.high - range.low, wanted);
+        if (axis.integers) step = std::max(step, 1.0);
+        low_ = snap ? std::floor(range.low / step + 1e-9) * step : range.low;
+        high_ = snap ? std::ceil(range.high / step - 1e-9) * step : range.high;
+        ticks_ = linear_ticks(low_, high_, step);
+    }
+    double operator()(double value) const {
+        const double share = log_ ? std::log(value / low_) / std::log(high_ / low_) : (value - low_) / (high_ - low_);
+        return from_ + share * (to_ - from_);
+    }
+    double low() const { return low_; }
+    double high() const { return high_; }
+    const std::vector<Tick>& ticks() const { return ticks_; }
+
+private:
+    double from_, to_, low_ = 0, high_ = 1;
+    bool log_;
+    std::vector<Tick> ticks_;
+};
+
+// Keeps the lowest and highest of each run of neighbours, so that no peak is lost.
+inline std::vector<Point> thinned(const std::vector<Point>& points) {
+    if (points.size() <= most_points) return points;
+    const std::size_t buckets = most_points / 2;
+    std::vector<Point> out;
+    for (std::size_t b = 0; b < buckets; ++b) {
+        const std::size_t first = b * points.size() / buckets, last = (b + 1) * points.size() / buckets;
+        std::size_t lowest = last, highest = last;
+        for (std::size_t i = first; i < last; ++i) {
+            if (!std::isfinite(points[i].y)) continue;
+            if (lowest == last || points[i].y < points[lowest].y) lowest = i;
+            if (highest == last || points[i].y > points[highest].y) highest = i;
+        }
+        if (lowest == last) continue;
+        out.push_back(points[std::min(lowest, highest)]);
+        if (lowest != highest) out.push_back(points[std::max(lowest, highest)]);
+    }
+    return out;
+}
+
+// Every how many one has to take to keep at most `most`.
+inline std::size_t stride_of(std::size_t count, std::size_t most) {
+    return std::max<std::size_t>(1, (count + most - 1) / most);
+}
+
+inline std::string colour_class(std::size_t colour) { return cat("c", digits(colour % palette)); }
+
+// A drawing under way: a frame with axes, then whatever is put into it.
+class Plot {
+public:
+    static constexpr double width = 480, height = 296, left = 56, right = 466, top = 28, bottom = 250;
+
+    Plot(std::string_view label, std::string_view kind, Range x_range, Range y_range, const Axis& x, const Axis& y)
+        : x_(x_range, x, false, 6, left, right), y_(y_range, y, true, 5, bottom, top) {
+        start(label, kind, x, y);
+        for (const auto& tick : y_.ticks()) {
+            line(tick.value == 0 ? "zero" : "grid", left, y_(tick.value), right, y_(tick.value));
+            text("end", left - 7, y_(tick.value) + 4, tick.label);
+        }
+        for (const auto& tick : x_.ticks()) {
+            line("tick", x_(tick.value), bottom, x_(tick.value), bottom + 4);
+            text("middle", x_(tick.value), bottom + 19, tick.label);
+        }
+        line("axis", left, bottom, right, bottom);
+    }
+
+    void add(const Series& series, std::size_t number) {
+        const auto points = thinned(series.points);
+        put(out_, "<g class=\"series ", colour_class(series.colour), series.dashed ? " dash" : "", "\" data-series=\"",
+            digits(number), "\" data-name=\"", escape_html(series.name), "\" data-p=\"");
+        for (const auto& point : points)
+            if (std::isfinite(point.y)) put(out_, digits(point.x), ",", rounded(point.y, 6), " ");
+        out_ += "\"><path d=\"";
+        bool pen_down = false;
+        std::size_t shown = 0;
+        for (const auto& point : points) {
+            if (!std::isfinite(point.y)) {
+                pen_down = false;
+                continue;
+            }
+            put(out_, pen_down ? "L" : "M", at(x_(point.x)), " ", at(y_(point.y)));
+            pen_down = true;
+            ++shown;
+        }
+        out_ += "\"/>";
+        // Few points are a few measurements, and should look like them.
+        if (shown <= 30)
+            for (const auto& point : points)
+                if (std::isfinite(point.y))
+                    put(out_, "<circle cx=\"", at(x_(point.x)), "\" cy=\"", at(y_(point.y)), "\" r=\"2.6\"/>");
+        out_ += "</g>";
+    }
+    void dot(const Mark& mark) {
+        put(out_, "<circle class=\"dot ", colour_class(mark.colour), "\" cx=\"", at(x_(mark.x)), "\" cy=\"",
+            at(y_(mark.y)), "\" r=\"3.4\"><title>", escape_html(mark.text), "</title></circle>");
+    }
+    void bar(const Mark& mark, double span) {
+        const double a = y_(std::max(mark.y, 0.0)), b = y_(std::min(mark.y, 0.0));
+        const double wide = x_(mark.x + span) - x_(mark.x), gap = wide > 3 ? 0.12 * wide : 0;
+        put(out_, "<rect class=\"bar ", colour_class(mark.colour), "\" x=\"", at(x_(mark.x) + gap / 2), "\" y=\"",
+            at(a), "\" width=\"", at(std::max(wide - gap, 0.4)), "\" height=\"", at(std::max(b - a, 0.6)), "\"><title>",
+            escape_html(mark.text), "</title></rect>");
+    }
+    void open(std::size_t number) { put(out_, "<g class=\"series\" data-series=\"", digits(number), "\">"); }
+    void close() { out_ += "</g>"; }
+
+    std::string finish() {
+        put(out_, "<line class=\"cross\" y1=\"", at(top), "\" y2=\"", at(bottom), "\"/></svg>");
+        return std::move(out_);
+    }
+
+private:
+    static std::string at(double place) { return rounded(std::round(place * 100) / 100, 6); }
+
+    void start(std::string_view label, std::string_view kind, const Axis& x, const Axis& y) {
+        put(out_, "<svg class=\"chart ", kind, "\" viewBox=\"0 0 480 296\" role=\"img\" aria-label=\"",
+            escape_html(label), "\" data-x=\"", digits(left), " ", digits(right), " ", digits(x_.low()), " ",
+            digits(x_.high()), "\" data-title=\"", escape_html(x.title), "\" data-unit=\"", escape_html(y.unit), "\">");
+        const auto titled = [](const Axis& axis) {
+            return axis.unit.empty() ? axis.title : cat(axis.title, " (", axis.unit, ")");
+        };
+        text("start title", 2, 14, titled(y));
+        text("end title", right, height - 6, titled(x));
+    }
+    void line(std::string_view kind, double x1, double y1, double x2, double y2) {
+        put(out_, "<line class=\"", kind, "\" x1=\"", at(x1), "\" y1=\"", at(y1), "\" x2=\"", at(x2), "\" y2=\"",
+            at(y2), "\"/>");
+    }
+    void text(std::string_view kind, double x, double y, std::string_view what) {
+        put(out_, "<text class=\"", kind, "\" x=\"", at(x), "\" y=\"", at(y), "\">", escape_html(what), "</text>");
+    }
+
+    Scale x_, y_;
+    std::string out_;
+};
+
+}  // namespace detail
+
+// Empty when no series has a finite point.
+inline std::string line_chart(std::string_view label, const Axis& x, const Axis& y, const std::vector<Series>& all) {
+    detail::Range xs, ys;
+    for (const auto& series : all)
+        for (const auto& point : series.points)
+            if (std::isfinite(point.y)) xs.add(point.x), ys.add(point.y);
+    if (ys.empty()) return {};
+    detail::Plot plot(label, "lines", xs, ys, x, y);
+    for (std::size_t i = 0; i < all.size(); ++i) plot.add(all[i], i);
+    return plot.finish();
+}
+
+// One group of marks per legend entry; each group keeps at most 2000 of its marks, evenly taken.
+inline std::string dot_chart(std::string_view label, const Axis& x, const Axis& y,
+                             const std::vector<std::vector<Mark>>& groups) {
+    detail::Range xs, ys;
+    for (const auto& group : groups)
+        for (const auto& mark : group) xs.add(mark.x), ys.add(mark.y);
+    if (ys.empty()) return {};
+    Axis x_axis = x;
+    x_axis.logarithmic = x.logarithmic && xs.low > 0;
+    // Dots at the very edge would be cut by the frame.
+    if (!x_axis.logarithmic) xs = {xs.low - 0.02 * (xs.high - xs.low), xs.high + 0.02 * (xs.high - xs.low)};
+    detail::Plot plot(label, "dots", xs, ys, x_axis, y);
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+        plot.open(g);
+        const std::size_t stride = detail::stride_of(groups[g].size(), most_points);
+        for (std::size_t i = 0; i < groups[g].size(); i += stride) plot.dot(groups[g][i]);
+        plot.close();
+    }
+    return plot.finish();
+}
+
+// Bars of width `span` that start at their x and stand on zero.
+inline std::string bar_chart(std::string_view label, const Axis& x, const Axis& y, const std::vector<Mark>& marks,
+                             double span) {
+    detail::Range xs, ys;
+    for (const auto& mark : marks) xs.add(mark.x), xs.add(mark.x + span), ys.add(mark.y);
+    if (ys.empty()) return {};
+    ys.add(0);
+    detail::Plot plot(label, "bars", xs, ys, x, y);
+    plot.open(0);
+    for (const auto& mark : marks) plot.bar(mark, span);
+    plot.close();
+    return plot.finish();
+}
+
+// Columns of counts; the darker, the more. Column i belongs to names[i]; absent classes are left empty.
+struct HeatMap {
+    std::string label, column_title, row_title, unit;
+    std::vector<std::string> names;
+    std::vector<std::vector<std::size_t>> columns;
+};
+
+inline std::string heat_map(const HeatMap& map) {
+    using namespace detail;
+    constexpr std::size_t most_cells = 6000;
+    std::size_t rows = 0, most = 0;
+    for (const auto& column : map.columns) {
+        rows = std::max(rows, column.size());
+        for (const std::size_t count : column) most = std::max(most, count);
+    }
+    if (rows == 0 || most == 0) return {};
+    const std::size_t columns = map.columns.size();
+    const std::size_t stride = stride_of(columns, std::max<std::size_t>(1, most_cells / rows));
+    const auto shown = static_cast<double>((columns + stride - 1) / stride);
+    const double wide = (Plot::right - Plot::left) / shown;
+    const double high = (Plot::bottom - Plot::top) / static_cast<double>(rows);
+    const auto at = [](double place) { return rounded(std::round(place * 100) / 100, 6); };
+
+    std::string out = cat("<svg class=\"chart heat\" viewBox=\"0 0 480 296\" role=\"img\" aria-label=\"",
+                          escape_html(map.label), "\"><text class=\"start title\" x=\"2\" y=\"14\">",
+                          escape_html(map.row_title), "</text><text class=\"end title\" x=\"466\" y=\"290\">",
+                          escape_html(map.column_title), "</text><rect class=\"ground\" x=\"56\" y=\"28\" "
+                          "width=\"410\" height=\"222\"/>");
+    // The root of the share: small counts stay visible beside large ones.
+    for (std::size_t i = 0; i < columns; i += stride)
+        for (std::size_t r = 0; r < map.columns[i].size(); ++r) {
+            const std::size_t count = map.columns[i][r];
+            if (count == 0) continue;
+            const double strength = std::sqrt(static_cast<double>(count) / static_cast<double>(most));
+            put(out, "<rect class=\"cell\" x=\"", at(Plot::left + static_cast<double>(i / stride) * wide), "\" y=\"",
+                at(Plot::top + static_cast<double>(r) * high), "\" width=\"", at(wide), "\" height=\"", at(high),
+                "\" fill-opacity=\"", fixed(0.08 + 0.92 * strength, 2), "\"><title>", escape_html(map.names[i]),
+                ", class ", digits(r), ": ", digits(count), " ", escape_html(map.unit), "</title></rect>");
+        }
+    const auto tick_step = [](std::size_t count, double wanted) {
+        return std::max(1.0, nice_step(static_cast<double>(count), wanted));
+    };
+    for (const auto& tick : linear_ticks(0, static_cast<double>(rows - 1), tick_step(rows, 10)))
+        put(out, "<text class=\"end\" x=\"49\" y=\"", at(Plot::top + (tick.value + 0.5) * high + 4), "\">", tick.label,
+            "</text>");
+    for (const auto& tick : linear_ticks(0, static_cast<double>(columns - 1), tick_step(columns, 6))) {
+        const double place = Plot::left + (std::floor(tick.value / static_cast<double>(stride)) + 0.5) * wide;
+        put(out, "<text class=\"middle\" x=\"", at(place), "\" y=\"269\">", tick.label, "</text>");
+    }
+    out += "</svg>";
+    return out;
+}
+
+}  // namespace tessera::report

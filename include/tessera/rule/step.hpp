@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One step of a rule on a model: the only door to fused and sparse kernels.
+//
+//   d = clipped gradient + decay*x + pull*(x - toward) + also;   v = momentum*v + d;   x -= rate*v
+//
+// on the coordinates the terms select. A model that fuses does it in one pass; for any other the gradient
+// is taken first. Clipping scales the gradient of the trainable, active group by min(1, clip/(norm + 1e-6)).
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+
+#include <tessera/contracts/site.hpp>
+#include <tessera/kernels/vector.hpp>
+
+namespace tessera {
+
+namespace detail {
+
+template <class R>
+double squared_norm(In<R> g, const Terms<R>& terms) {
+    double sum = 0;
+    terms.on.each(g.size(), [&](Range r) {
+        if (!terms.active) {
+            double part = 0;
+            kernels::dot(g.data() + r.begin, g.data() + r.begin, r.size(), &part);
+            sum += part;
+            return;
+        }
+        for (std::size_t j = r.begin; j < r.end; ++j)
+            if ((*terms.active)[j]) sum += static_cast<double>(g[j]) * static_cast<double>(g[j]);
+    });
+    return sum;
+}
+
+template <class R>
+void update_range(Out<R> x, In<R> g, const Step<R>& s, R scale, Range r) {
+    const auto& t = s.terms;
+    const kernels::detail::UpdateNumbers<R> numbers{R(s.rate), R(s.decay), R(t.pull), R(s.momentum)};
+    const R* toward = t.pull != 0 ? t.toward.data() : nullptr;
+    const R* also = t.also.empty() ? nullptr : t.also.data();
+    R* velocity = s.momentum != 0 ? s.velocity->data() : nullptr;
+    const auto from = [&](auto* p, std::size_t j) { return p ? p + j : nullptr; };
+    const auto run = [&](std::size_t j, std::size_t n) {
+        kernels::update(x.data() + j, g.data() + j, from(toward, j), from(also, j), from(velocity, j), n, scale, numbers);
+    };
+    if (!t.active) {
+        run(r.begin, r.size());
+        return;
+    }
+    for (std::size_t j = r.begin; j < r.end; ++j)
+        if ((*t.active)[j]) run(j, 1);
+}
+
+}  // namespace detail
+
+template <class M>
+double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Step<real<M>>& s) {
+    using R = real<M>;
+    if constexpr (FusedModel<M>)
+        if (at.model->fuses(s)) return at.model->step(x, b, s);
+    auto& g = at.workspace->gradient;
+    g.resize(x.size());
+    const double loss = at.gradient(x, b, g);
+    R scale = 1;
+    if (s.clip > 0) {
+        const double norm = std::sqrt(detail::squared_norm<R>(g, s.terms));
+        scale = static_cast<R>(std::min(1.0, s.clip / (norm + 1e-6)));
+    }
+    s.terms.on.each(x.size(), [&](Range r) { detail::update_range<R>(x, g, s, scale, r); });
+    return loss;
+}
+
+}  // namespace tessera

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Federation: the round, in one process.
+//
+//   plan -> send -> visit (in parallel over clients) -> merge
+//
+// The same Client and Server objects that a transport would drive, driven in memory or, with
+// `over_the_wire`, through their bytes. A round either happens or leaves everything as it was: visits work
+// on copies, and states are committed together with the server's. Results are the same bits for any
+// executor, and a warm round takes nothing from the heap.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <tessera/contracts/executor.hpp>
+#include <tessera/contracts/plan.hpp>
+#include <tessera/core/arena.hpp>
+#include <tessera/data/dataset.hpp>
+#include <tessera/exec/serial.hpp>
+#include <tessera/runtime/client.hpp>
+#include <tessera/runtime/server.hpp>
+#include <tessera/runtime/store.hpp>
+
+namespace tessera {
+
+// What happened in a round, for observers.
+struct RoundReport {
+    std::size_t round = 0;  // its number, from 0
+    double seconds = 0;
+    Outcome outcome{};
+    std::size_t trained = 0, diverged = 0;
+    std::uint64_t bytes_up = 0, bytes_down = 0;          // measured on the wire form, frames included
+    double formula_bytes_up = 0, formula_bytes_down = 0;  // the papers' count (algorithms.md 7.5)
+    double flops = 0;                                     // three forward passes per example trained on
+    double train_loss = 0;                                // mean over steps
+    Fingerprint state{};
+};
+
+template <class Me, Model M>
+class Federation {
+public:
+    using R = real<M>;
+    using ClientState = client_t<Me, R>;
+    using ServerState = server_t<Me, R>;
+    using Upload = up_t<Me, M>;
+
+    // `warm_start` takes over where an earlier stage ended. `aux` is public data for the server.
+    Federation(M model, data::FederatedDataset clients, Me method, Settings settings = {}, Vec<R> warm_start = {},
+               ClientData aux = {})
+        : arena_(std::make_unique<Arena>()),
+          setup_(std::make_unique<const Setup<Me, M>>(std::move(model), std::move(method), settings,
+                                                      std::move(warm_start))),
+          data_(std::move(clients)),
+          server_(*setup_, data_.size(), aux),
+          store_(data_.size()) {
+        detail::require(data_.size() > 0, "a federation needs at least one client");
+        for (std::size_t k = 0; k < data_.size(); ++k) {
+            const auto share = data_[k];
+            check_width(share, k);
+            if (!share.train.empty()) candidates_.push_back({static_cast<Id>(k), share.key});
+        }
+        detail::require(!candidates_.empty(), "no client has training data");
+    }
+
+    template <Sampler S, Executor E = exec::Serial>
+    RoundReport round(const S& sampler, const E& executor = {}) {
+        detail::validate_all(executor);
+        const auto begin = std::chrono::steady_clock::now();
+        const Arena::Use use(*arena_);
+        const Plan plan = sampler.plan(Key{settings().seed}, server_.round(), candidates_);
+        prepare_workers(executor.concurrency());
+
+        RoundReport report{.round = server_.round()};
+        server_.open_round(plan);
+        Vec<Visit> visits(plan.size());
+        try {
+            executor.for_each(plan.size(), [&](std::size_t task, std::size_t worker) {
+                const Arena::Use inside(workers_[worker]->arena);
+                visit(plan[task], visits[task], workers_[worker]->workspace);
+            });
+        } catch (...) {
+            server_.abandon_round();
+            throw;
+        }
+        report.outcome = server_.close_round();
+        settle(plan, visits, report);
+        report.state = fingerprint();
+        report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        return report;
+    }
+
+    // `rounds` rounds; after each, observer(report) if one is given.
+    template <Sampler S, Executor E = exec::Serial, class Observer = Nothing>
+    void run(std::size_t rounds, const S& sampler, const E& executor = {}, Observer&& observer = {}) {
+        for (std::size_t r = 0; r < rounds; ++r) {
+            const auto report = round(sampler, executor);
+            if constexpr (requires { observer(report); }) observer(report);
+        }
+    }
+
+    // From now on messages go through their bytes and back; the results do not change.
+    void over_the_wire(bool yes = true) { wire_ = yes; }
+
+    const ServerState& server() const { return server_.state(); }
+    ClientState client(Id k) const { return store_[k]; }
+    std::size_t rounds_done() const { return server_.round(); }
+    const Settings& settings() const { return setup_->settings; }
+    const Setup<Me, M>& setup() const { return *setup_; }
+    const data::FederatedDataset& data() const { return data_; }
+    std::size_t size() const { return data_.size(); }
+
+    // Of the whole state: server, every client that was visited, round. Costs what a round changed.
+    Fingerprint fingerprint() const {
+        Hasher h;
+        h.word(server_.round());
+        hash_into(h, server_.state());
+        Fingerprint all = h.finish();
+        return all += store_.fingerprint();
+    }
+
+    // Calls use(client, received, workspace) with the client's end and a fresh download; nothing is kept.
+    template <class Use>
+    auto at_client(Id k, Workspace<R>& workspace, Use&& use) const {
+        const Client<Me, M> client(*setup_, k, data_[k], store_[k]);
+        return use(client, server_.send(k), workspace);
+    }
+    // The same for a client that never took part.
+    template <class Use>
+    auto at_unseen(Id k, Workspace<R>& workspace, Use&& use) const {
+        const Client<Me, M> client(*setup_, k, data_.unseen(k));
+        return use(client, server_.send(k), workspace);
+    }
+
+    // The whole state as bytes, and back (checkpoint.hpp wraps them in a file).
+    void save(Bytes& out) const {
+        put(out, static_cast<std::uint64_t>(server_.round()));
+        put(out, server_.state());
+        std::uint64_t kept = 0;
+        for (Id k = 0; k < store_.size(); ++k) kept += store_.visited(k);
+        put(out, kept);
+        if constexpr (ClientStore<ClientState>::keeps)
+            for (Id k = 0; k < store_.size(); ++k)
+                if (store_.visited(k)) {
+                    put(out, k);
+                    put(out, store_.view(k));
+                }
+    }
+    void restore(Reader& in) {
+        std::uint64_t round = 0, kept = 0;
+        ServerState server;
+        get(in, round);
+        get(in, server);
+        get(in, kept);
+        std::vector<std::pair<Id, ClientState>> clients;
+        for (std::uint64_t i = 0; i < kept; ++i) {
+            auto& [k, state] = clients.emplace_back();
+            get(in, k);
+            if (k >= size()) throw WireError("the state is of a client that is not in this federation");
+            get(in, state);
+        }
+        server_.restore(std::move(server), static_cast<std::size_t>(round));
+        store_.clear();
+        for (auto& [k, state] : clients) store_.commit(k, std::move(state));
+    }
+    // Of the declarations behind save(): bytes of another method or model are refused by it.
+    std::uint64_t shape() const {
+        Hasher h;
+        h.word(shape_of<ServerState>());
+        h.word(shape_of<ClientState>());
+        h.word(setup_->initial.size());
+        h.word(size());
+        return h.finish().low;
+    }
+
+private:
+    struct Visit {
+        ClientState state;
+        bool sound = true;
+        std::uint64_t bytes_up = 0, bytes_down = 0;
+        double formula_up = 0, formula_down = 0;
+        Tally tally;
+    };
+    struct Worker {
+        explicit Worker(Arena& parent) : arena(parent) {}
+        Arena arena;
+        Workspace<R> workspace;
+    };
+
+    template <class Message>
+    static constexpr bool nothing_travels = std::is_same_v<Message, Nothing>;
+    template <class Message>
+    static std::uint64_t framed(const Message& message) {
+        return nothing_travels<Message> ? 0 : io::frame_overhead + wire_size(message);
+    }
+
+    void prepare_workers(std::size_t count) {
+        while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*arena_));
+    }
+
+    void visit(const Seat& seat, Visit& visit, Workspace<R>& workspace) {
+        workspace.tally = {};
+        Client<Me, M> client(*setup_, seat.client, data_[seat.client], store_[seat.client]);
+        auto down = server_.send(seat.client);
+        visit.bytes_down = framed(down);
+        visit.formula_down = formula_bytes(down);
+        if (wire_) {
+            const Bytes up = client.visit(server_.download(seat.client), workspace);
+            visit.bytes_up = nothing_travels<Upload> ? 0 : up.size();
+            visit.formula_up = formula_bytes(io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload,
+                                                                        setup_->initial.size()));
+            const auto verdict = seat.merged ? server_.receive(up) : Verdict::accepted;
+            visit.sound = verdict == Verdict::accepted && all_finite(client.state());
+        } else {
+            auto up = client.visit(std::move(down), server_.round(), workspace);
+            visit.bytes_up = framed(up);
+            visit.formula_up = formula_bytes(up);
+            const bool finite = all_finite(client.state());
+            const auto verdict = seat.merged ? server_.accept(seat.client, std::move(up)) : Verdict::accepted;
+            visit.sound = verdict == Verdict::accepted && finite;
+        }
+        visit.tally = workspace.tally;
+        visit.state = client.take_state();
+    }
+
+    // Commits what the visits left and adds them up, in the order of the plan.
+    void settle(const Plan& plan, Vec<Visit>& visits, RoundReport& report) {
+        Tally tally;
+        for (std::size_t i = 0; i < plan.size(); ++i) {
+            auto& v = visits[i];
+            report.bytes_down += v.bytes_down;
+            report.formula_bytes_down += v.formula_down;
+            if (plan[i].merged) {
+                report.bytes_up += v.bytes_up;
+                report.formula_bytes_up += v.formula_up;
+            }
+            tally.loss += v.tally.loss;
+            tally.steps += v.tally.steps;
+            tally.examples += v.tally.examples;
+            report.diverged += !v.sound;
+            if (v.sound && !settings().stateless) store_.commit(plan[i].client, std::move(v.state));
+        }
+        report.trained = plan.size();
+        if (tally.steps > 0) report.train_loss = tally.loss / static_cast<double>(tally.steps);
+        if constexpr (CountedModel<M>)
+            report.flops = 3 * setup_->model.forward_flops() * static_cast<double>(tally.examples);
+    }
+
+    void check_width(const ClientData& share, std::size_t k) const {
+        if constexpr (requires { M::inputs; })
+            detail::require(share.examples->width == M::inputs,
+                            "client " + std::to_string(k) + " has examples of " + std::to_string(share.examples->width) +
+                                " numbers, the model reads " + std::to_string(M::inputs));
+    }
+
+    std::unique_ptr<Arena> arena_;
+    std::unique_ptr<const Setup<Me, M>> setup_;
+    data::FederatedDataset data_;
+    Server<Me, M> server_;
+    ClientStore<ClientState> store_;
+    std::vector<Candidate> candidates_;
+    std::vector<std::unique_ptr<Worker>> workers_;
+    bool wire_ = false;
+};
+
+}  // namespace tessera

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The server of one method: its state, the round that is open, and its end of the wire.
+//
+//   open_round(plan) -> send / download per client -> accept / receive per upload -> close_round()
+//
+// An upload that is malformed, stale, not expected, a duplicate, not finite or of the wrong size is
+// rejected and counted; it never reaches the fold. If fewer uploads arrive than the quorum asks for, the
+// round does not count and the state is bit for bit what it was.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include <tessera/contracts/plan.hpp>
+#include <tessera/core/bytes.hpp>
+#include <tessera/core/client_data.hpp>
+#include <tessera/core/denormals.hpp>
+#include <tessera/io/message.hpp>
+#include <tessera/runtime/cohort.hpp>
+#include <tessera/runtime/setup.hpp>
+
+namespace tessera {
+
+enum class Verdict : std::uint8_t { accepted, malformed, stale, unexpected, duplicate, not_finite, wrong_size };
+inline constexpr std::array<std::string_view, 7> verdict_names{
+    "accepted", "malformed", "stale", "unexpected", "duplicate", "not finite", "wrong size"};
+
+struct Outcome {
+    bool counted = false;  // false: quorum missed, nothing changed
+    std::size_t merged = 0;
+    std::array<std::size_t, verdict_names.size()> verdicts{};
+
+    std::size_t rejected() const {
+        std::size_t n = 0;
+        for (std::size_t v = 1; v < verdicts.size(); ++v) n += verdicts[v];
+        return n;
+    }
+};
+
+template <class Me, Model M>
+class Server {
+public:
+    using R = real<M>;
+    using State = server_t<Me, R>;
+    using Down = down_t<Me, R>;
+    using Upload = up_t<Me, M>;
+    static constexpr bool streams = StreamingMethod<Me, M>;
+
+    // `aux` is public data for methods whose server descends (distillation).
+    Server(const Setup<Me, M>& setup, std::size_t clients, const ClientData& aux = {})
+        : setup_(&setup), clients_(clients), aux_(aux) {
+        state_ = open_at<Me, M>(setup.method, hub(), setup.initial, clients);
+    }
+
+    std::size_t round() const { return round_; }
+    const State& state() const { return state_; }
+    void restore(State state, std::size_t round) {
+        state_ = std::move(state);
+        round_ = round;
+        abandon_round();
+    }
+
+    void open_round(const Plan& plan) {
+        position_of_.assign(clients_, no_seat);
+        std::size_t merged = 0;
+        for (const auto& seat : plan)
+            if (seat.merged) position_of_[seat.client] = static_cast<std::uint32_t>(merged++);
+        arrived_.assign(merged, 0);
+        outcome_ = {};
+        uploads_.clear();
+        uploads_.resize(streaming() ? 0 : merged);
+        if constexpr (streams)
+            if (streaming()) sums_.begin(merged);
+        open_ = true;
+    }
+    // Forgets an open round; the state was never touched.
+    void abandon_round() {
+        open_ = false;
+        uploads_.clear();
+    }
+
+    Down send(Id client) const { return send_to<Me, R>(setup_->method, state_, client); }
+    Bytes download(Id client) const {
+        return io::encode_frame(io::Kind::download, setup_->initial.size(), round_, client, send(client));
+    }
+
+    // From any thread, at most once per client and round (a second one is counted as a duplicate when
+    // calls do not overlap).
+    Verdict accept(Id client, Upload upload) { return count(admit(client, std::move(upload))); }
+
+    Verdict receive(std::span<const std::byte> bytes) {
+        try {
+            const auto frame = io::decode_frame(bytes);
+            if (frame.round != round_ && frame.kind == io::Kind::upload) return count(Verdict::stale);
+            auto upload = io::decode_payload<Upload>(frame, io::Kind::upload, setup_->initial.size());
+            if (frame.client >= clients_) return count(Verdict::unexpected);
+            return accept(static_cast<Id>(frame.client), std::move(upload));
+        } catch (const WireError&) {
+            return count(Verdict::malformed);
+        }
+    }
+
+    Outcome close_round() {
+        const FlushDenormals flush;
+        Outcome result = outcome_;
+        result.merged = result.verdicts[0];
+        const double needed = setup_->settings.quorum * static_cast<double>(arrived_.size());
+        result.counted = static_cast<double>(result.merged) >= needed;
+        if (result.counted) {
+            State next = state_;
+            if constexpr (streams) {
+                if (streaming()) {
+                    for (std::size_t p = 0; p < arrived_.size(); ++p)
+                        if (!arrived_[p]) sums_.arrive(setup_->method.fold, p, {});
+                    finish_sum(setup_->method.fold, hub(), next.w, sums_.total(), next.fold);
+                } else {
+                    merge_kept(next);
+                }
+            } else {
+                merge_kept(next);
+            }
+            state_ = std::move(next);
+        }
+        ++round_;
+        abandon_round();
+        return result;
+    }
+
+    Site<M> hub() const { return setup_->site(aux_, 0, round_, workspace_); }
+
+private:
+    static constexpr std::uint32_t no_seat = ~0u;
+
+    bool streaming() const { return streams && !setup_->settings.keep_uploads; }
+
+    Verdict count(Verdict verdict) {
+        __atomic_fetch_add(&outcome_.verdicts[static_cast<std::size_t>(verdict)], 1, __ATOMIC_RELAXED);
+        return verdict;
+    }
+    Verdict admit(Id client, Upload upload) {
+        if (!open_ || client >= clients_ || position_of_[client] == no_seat) return Verdict::unexpected;
+        const std::size_t position = position_of_[client];
+        if (arrived_[position]) return Verdict::duplicate;
+        if (!all_finite(upload)) return Verdict::not_finite;
+        if (!fits(upload)) return Verdict::wrong_size;
+        arrived_[position] = 1;
+        if constexpr (streams)
+            if (streaming()) {
+                sum_t<std::remove_cvref_t<decltype(setup_->method.fold)>, R> sum;
+                lift_row<M>(setup_->method.fold, row_of(upload), state_.w, sum);
+                sums_.arrive(setup_->method.fold, position, std::move(sum));
+                return Verdict::accepted;
+            }
+        uploads_[position] = std::move(upload);
+        return Verdict::accepted;
+    }
+    // A method with uploads of its own says itself which of them fit: bool admits(server, upload) const.
+    bool fits(const Upload& upload) const {
+        if constexpr (requires { setup_->method.admits(state_, upload); }) {
+            return setup_->method.admits(state_, upload);
+        } else if constexpr (requires { row_of(upload).x, state_.w; }) {
+            const auto row = row_of(upload);
+            const std::size_t expected =
+                !row.mask ? state_.w.size() : row.mask->size() == state_.w.size() ? row.mask->count() : row.x.size() + 1;
+            return row.x.size() == expected && row.weight >= 0;
+        } else {
+            return true;
+        }
+    }
+    void merge_kept(State& next) {
+        Vec<Upload> present;
+        for (std::size_t p = 0; p < arrived_.size(); ++p)
+            if (arrived_[p]) present.push_back(std::move(uploads_[p]));
+        merge_at<Me, M>(setup_->method, hub(), next, std::span<const Upload>(present));
+    }
+
+    struct NoSums {};
+    template <class Method, bool>
+    struct SumsOf {
+        using type = NoSums;
+    };
+    template <class Method>
+    struct SumsOf<Method, true> {
+        using type = CohortSum<std::remove_cvref_t<decltype(Method::fold)>, R>;
+    };
+
+    const Setup<Me, M>* setup_;
+    std::size_t clients_;
+    ClientData aux_;
+    State state_;
+    std::size_t round_ = 0;
+    bool open_ = false;
+    Vec<std::uint32_t> position_of_;
+    Vec<unsigned char> arrived_;
+    Vec<Upload> uploads_;
+    typename SumsOf<Me, streams>::type sums_;
+    Outcome outcome_;
+    mutable Workspace<R> workspace_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a server and its clients agree on before round one: model, method, settings, initial parameters.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/core/reflect.hpp>
+
+namespace tessera {
+
+struct Settings {
+    std::uint64_t seed = 1;    // moves initial parameters, sampling and shuffling
+    std::size_t batch = 20;    // 0 takes all data of a client at once
+    std::size_t rounds = 1;    // planned number of rounds, read by schedules
+    double quorum = 0;         // share of the merged seats that must arrive for a round to count
+    bool stateless = false;    // clients forget after each visit
+    bool keep_uploads = false; // hold the cohort in memory also where the fold could stream
+};
+
+namespace detail {
+
+// Calls validate() on a policy and on every policy inside it.
+template <class P>
+void validate_all(const P& policy) {
+    if constexpr (requires { policy.validate(); }) policy.validate();
+    if constexpr (std::is_class_v<P> && Reflectable<P>)
+        for_each_field(policy, [](std::string_view, const auto& field) { validate_all(field); });
+}
+
+}  // namespace detail
+
+// Must outlive the endpoints made from it.
+template <class Me, Model M>
+struct Setup {
+    using R = real<M>;
+    static_assert(detail::verbs_are_spelt<Me>());
+
+    M model;
+    Me method;
+    Settings settings;
+    Vec<R> initial;
+
+    // A warm start is the vector an earlier stage ended with; empty draws the initial parameters from the seed.
+    Setup(M m, Me me, Settings s, Vec<R> warm_start = {})
+        : model(std::move(m)), method(std::move(me)), settings(s), initial(std::move(warm_start)) {
+        detail::validate_all(method);
+        detail::require(settings.quorum >= 0 && settings.quorum <= 1,
+                        "quorum must lie in [0, 1], not " + std::to_string(settings.quorum));
+        detail::require(settings.rounds >= 1, "rounds must be at least 1");
+        const std::size_t d = dimension(model);
+        if (initial.empty()) initial = initial_parameters(model, Key{settings.seed}(purpose::init));
+        detail::require(initial.size() == d, "the warm start has " + std::to_string(initial.size()) +
+                                                 " parameters, the model has " + std::to_string(d));
+        for (const R x : initial)
+            detail::require(std::isfinite(x), "the warm start holds a number that is not finite");
+    }
+
+    Site<M> site(const ClientData& data, Id id, std::size_t round, Workspace<R>& workspace) const {
+        return {.model = &model,
+                .examples = data.examples,
+                .ids = data.train,
+                .key = Key{settings.seed}(purpose::client)(data.key),
+                .batch = settings.batch,
+                .id = id,
+                .round = round,
+                .rounds = settings.rounds,
+                .initial = &initial,
+                .workspace = &workspace};
+    }
+};
+
+}  // namespace tessera

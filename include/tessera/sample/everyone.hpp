@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Full participation: every client with training data, in the order the uniform sampler would give.
+#pragma once
+
+#include <tessera/sample/uniform.hpp>
+
+namespace tessera::sample {
+
+struct Everyone {
+    Plan plan(Key key, std::size_t round, std::span<const Candidate> candidates) const {
+        return Uniform{.count = candidates.size()}.plan(key, round, candidates);
+    }
+};
+
+}  // namespace tessera::sample

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/data/dataset.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tessera/data/normalise.hpp>
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::data;
+using doctest::Contains;
+
+std::vector<double> read(const Dataset& pool, Index example) {
+    const std::vector<Index> ids{example};
+    std::vector<double> out(pool.examples().width);
+    Batch<double>(pool.examples(), ids).read(0, out);
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("a dataset is read alike however it is stored") {
+    const std::vector<float> floats{1, 2, 3, 4, 5, 6};
+    const std::vector<double> doubles(floats.begin(), floats.end());
+    const std::vector<std::uint8_t> bytes(floats.begin(), floats.end());
+    const std::vector<std::int32_t> labels{0, 2};
+    const auto callback = [&](std::size_t i, std::span<float> out) {
+        for (std::size_t j = 0; j < 3; ++j) out[j] = floats[3 * i + j];
+    };
+    for (const auto& pool :
+         {Dataset::borrow(floats, labels, 3), Dataset::borrow(doubles, labels, 3), Dataset::borrow(bytes, labels, 3),
+          Dataset::own(floats, labels, 3), Dataset::own(doubles, labels, 3), Dataset::own(bytes, labels, 3),
+          Dataset::from(callback, 3, labels, 3)}) {
+        CHECK(pool.size() == 2);
+        CHECK(pool.examples().width == 3);
+        CHECK(pool.label(1) == 2);
+        CHECK(read(pool, 1) == std::vector<double>{4, 5, 6});
+    }
+}
+
+TEST_CASE("a borrowed dataset is a view, an owned one survives its source") {
+    std::vector<float> rows{1, 2};
+    const std::vector<std::int32_t> labels{0, 0};
+    const auto borrowed = Dataset::borrow(std::span<const float>(rows), labels, 1);
+    const auto owned = Dataset::own(rows, labels, 1);
+    const auto copy = owned;
+    rows[1] = 7;
+    CHECK(read(borrowed, 1)[0] == 7);
+    CHECK(read(owned, 1)[0] == 2);
+    CHECK(copy.examples().rows == owned.examples().rows);
+}
+
+TEST_CASE("datasets that do not fit are refused") {
+    const std::vector<float> rows(6);
+    CHECK_THROWS_WITH_AS(Dataset::own(rows, {0, 0, 0, 0}, 1), Contains("6 numbers cannot be cut into 4 rows"),
+                         ConfigError);
+    CHECK_THROWS_WITH_AS(Dataset::own(rows, {}, 1), Contains("into 0 rows"), ConfigError);
+    CHECK_THROWS_WITH_AS(Dataset::own(rows, {0, 3}, 3), Contains("label 3 of example 1"), ConfigError);
+    CHECK_THROWS_WITH_AS(Dataset::own(rows, {-1, 0}, 3), Contains("label -1 of example 0"), ConfigError);
+    CHECK_THROWS_WITH_AS(Dataset::regression({1, 2, 3}, {1, 2}), Contains("3 numbers"), ConfigError);
+}
+
+TEST_CASE("a regression dataset has targets and no labels") {
+    const auto pool = Dataset::regression({1, 2, 3, 4}, {0.5, -0.5});
+    CHECK(pool.examples().labels == nullptr);
+    const std::vector<Index> ids{1};
+    CHECK(Batch<double>(pool.examples(), ids).target(0) == -0.5);
+    CHECK(read(pool, 1) == std::vector<double>{3, 4});
+}
+
+TEST_CASE("a federated dataset views the shares of its pool") {
+    Split split;
+    split.clients = {Share{.train = {0, 2}, .validation = {1}, .test = {3}, .key = 11}, Share{.train = {4}, .key = 12}};
+    split.unseen = {Share{.test = {5}, .key = 13}};
+    const FederatedDataset data(Dataset::own(std::vector<float>(6), std::vector<std::int32_t>(6), 1), split);
+    const auto copy = data;
+    CHECK(data.size() == 2);
+    CHECK(data.unseen() == 1);
+    CHECK(data[0].train[1] == 2);
+    CHECK(data[0].validation[0] == 1);
+    CHECK(data[0].test.size() == 1);
+    CHECK(data[1].key == 12);
+    CHECK(data.unseen(0).test[0] == 5);
+    CHECK(copy[0].train.data() == data[0].train.data());
+    CHECK(data[1].examples == &data.pool().examples());
+}
+
+TEST_CASE("standardised subtracts the mean and divides by the deviation and a thousandth") {
+    const auto pool = Dataset::own(std::vector<std::uint8_t>{2, 4, 4, 4, 5, 5, 7, 9}, {0, 0}, 1);  // mean 5, std 2
+    const auto read_back = read(standardised(pool), 1);
+    const std::vector<double> expected{0, 0, 2 / 2.001, 4 / 2.001};
+    for (std::size_t j = 0; j < 4; ++j) CHECK(read_back[j] == doctest::Approx(expected[j]).epsilon(1e-6));
+    CHECK(read(pool, 0)[0] == 2);  // the original reads as before
+
+    const auto flat = Dataset::own(std::vector<std::uint8_t>(8, 200), {0, 0}, 1);
+    CHECK(read(standardised(flat), 0)[0] == 0);
+
+    // 10^6 pixels of 0 and 255: mean and deviation 127.5, with nothing lost in the sums.
+    std::vector<std::uint8_t> extremes(1'000'000);
+    for (std::size_t i = 0; i < extremes.size(); i += 2) extremes[i] = 255;
+    const auto view = standardised(Dataset::own(extremes, std::vector<std::int32_t>(1000), 1)).examples();
+    CHECK(view.shift == 127.5f);
+    CHECK(view.scale == static_cast<float>(1 / 127.501));
+}
+
+TEST_CASE("scaled_to_unit reads 0..255 as 0..1") {
+    const auto pool = Dataset::own(std::vector<std::uint8_t>{0, 51, 255}, {0}, 1);
+    const auto unit = read(scaled_to_unit(pool), 0);
+    CHECK(unit[0] == 0);
+    CHECK(unit[1] == doctest::Approx(0.2));
+    CHECK(unit[2] == doctest::Approx(1));
+}
+
+TEST_CASE("only bytes are normalised while they are read") {
+    const auto pool = Dataset::own(std::vector<float>{1, 2}, {0}, 1);
+    CHECK_THROWS_WITH_AS(standardised(pool), Contains("does not hold bytes"), ConfigError);
+    CHECK_THROWS_WITH_AS(scaled_to_unit(pool), Contains("does not hold bytes"), ConfigError);
+}

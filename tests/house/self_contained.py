@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every header compiles alone, twice in a row, without warnings. Headers in optional.txt are skipped where a component they
+need is absent."""
+import argparse
+import pathlib
+import sys
+import types
+
+import compiler
+import self_check
+
+WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Werror"]
+
+
+def needs(root):
+    """{header: [components]} from optional.txt."""
+    table = root / "tests" / "house" / "optional.txt"
+    lines = [line.split() for line in table.read_text().splitlines()] if table.is_file() else []
+    return {words[0]: words[1:] for words in lines if words and not words[0].startswith("#")}
+
+
+def headers_of(root, room):
+    base = root / "include"
+    found = (base / "tessera").glob("*.hpp") if room == "umbrellas" else (base / "tessera" / room).rglob("*.hpp")
+    return [path.relative_to(base).as_posix() for path in sorted(found)]
+
+
+def check(root, room, arguments):
+    complaints = []
+    needed = needs(root)
+    flags = compiler.flags(arguments)
+    for header in headers_of(root, room):
+        missing = [name for name in needed.get(header, []) if name not in arguments.component]
+        if missing or ("openmp" in needed.get(header, []) and "-fopenmp" not in flags):
+            print(f"skipped {header}: needs {' '.join(missing or ['openmp'])}")
+            continue
+        text = f"#include <{header}>\n#include <{header}>\nint main() {{}}\n"
+        code, output = compiler.run([arguments.compiler, *flags, *WARNINGS, "-fsyntax-only", "-x", "c++", "-"], text)
+        print(("ok      " if code == 0 else "FAILED  ") + header, flush=True)
+        if code:
+            complaints.append(f"{header} does not compile alone:\n" + "\n".join(output.splitlines()[:30]))
+    return complaints
+
+
+def self_test(name):
+    good = {
+        "include/tessera/core/a.hpp": "#pragma once\n#include <span>\ninline std::span<int> a() { return {}; }\n",
+        "include/tessera/core/z.hpp": "#pragma once\n#include <no_such_zlib.h>\n",
+        "tests/house/optional.txt": "tessera/core/z.hpp zlib\n",
+    }
+
+    def rule(root, components=()):
+        return check(root, "core", types.SimpleNamespace(compiler=name, include=[str(root / "include")], system=[],
+                                                         component=list(components)))
+
+    header = "include/tessera/core/a.hpp"
+    self_check.check_rule(rule, good, [
+        ({header: "#pragma once\ninline std::span<int> a() { return {}; }\n"}, "a.hpp does not compile alone"),
+        ({header: "#pragma once\ninline int a(double x) { return x; }\n"}, "conversion"),
+        ({header: "inline int a() { return 0; }\n"}, "redefinition"),
+        ({"tests/house/optional.txt": ""}, "z.hpp does not compile alone"),
+    ])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    compiler.add_arguments(parser)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."))
+    parser.add_argument("--room", default="umbrellas", help="a folder of include/tessera, or umbrellas")
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.self_test:
+        self_test(arguments.compiler)
+    problems = check(arguments.root, arguments.room, arguments)
+    print("\n".join(problems))
+    sys.exit(1 if problems else 0)

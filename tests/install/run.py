@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Installs tessera into a temporary prefix, moves the prefix, and uses it the ways people do: find_package,
+add_subdirectory, and pkg-config with a bare compiler. Also asks for what must be refused."""
+import argparse
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+COMPONENTS = ("openmp", "xtensor", "zlib", "json")  # the ones main.cpp knows how to try
+
+
+class Failed(Exception):
+    pass
+
+
+def run(what, command, expect=0, says="", **more):
+    """Runs a command; `expect` 1 means any failure. Returns what it printed."""
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", **more)
+    flat = " ".join(done.stdout.split())
+    if (done.returncode != 0) != (expect != 0) or says not in flat:
+        raise Failed(f"{what}: exit code {done.returncode}, expected {'failure' if expect else 'success'}"
+                     f"{f' and the words {says!r}' if says else ''}\n{done.stdout}")
+    print(f"ok  {what}", flush=True)
+    return done.stdout
+
+
+def install(arguments, work):
+    """The installed prefix, moved to where nobody said it would be."""
+    build, first, moved = work / "build", work / "first", work / "moved prefix"
+    run("configure", [arguments.cmake, "-S", arguments.root, "-B", build, f"-DCMAKE_CXX_COMPILER={arguments.compiler}",
+                      f"-DCMAKE_INSTALL_PREFIX={first}", "-DTESSERA_COMPONENTS=", "-DTESSERA_BUILD_TESTS=OFF",
+                      "-DTESSERA_BUILD_EXAMPLES=OFF", "-DTESSERA_BUILD_BENCHMARKS=OFF"])
+    run("install", [arguments.cmake, "--install", build])
+    first.rename(moved)
+    shutil.rmtree(build)
+    for file in moved.rglob("*"):
+        if file.is_file() and str(work) in file.read_text(errors="replace"):
+            raise Failed(f"{file.relative_to(moved)} remembers where it was built")
+    for file in sorted((arguments.root / "include").rglob("*.hpp")):
+        if not (moved / file.relative_to(arguments.root)).is_file():
+            raise Failed(f"{file.relative_to(arguments.root)} is not installed")
+    return moved
+
+
+def configure(arguments, build, *options):
+    return [arguments.cmake, "-S", HERE, "-B", build, f"-DCMAKE_CXX_COMPILER={arguments.compiler}", *options]
+
+
+def by_package(arguments, work, prefix, wanted):
+    build = work / "by package"
+    run(f"find_package with {wanted or 'no components'}",
+        configure(arguments, build, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DWANTED={';'.join(wanted)}"))
+    run("  builds", [arguments.cmake, "--build", build])
+    run("  runs", [build / "stranger"], says="works")
+
+
+def refusals(arguments, work, prefix):
+    here = f"-DCMAKE_PREFIX_PATH={prefix}"
+    run("refuses an unknown component", configure(arguments, work / "r1", here, "-DWANTED=teleport"), expect=1,
+        says="tessera::teleport needs a component of that name")
+    run("refuses another minor version", configure(arguments, work / "r2", here, "-DWANTED_VERSION=99.0"), expect=1,
+        says='compatible with requested version "99.0"')
+
+
+def by_subdirectory(arguments, work, wanted):
+    build = work / "by subdirectory"
+    run(f"add_subdirectory with {wanted or 'no components'}",
+        configure(arguments, build, "-DUSE=subdirectory", f"-DTESSERA_SOURCE={arguments.root}",
+                  f"-DTESSERA_COMPONENTS={';'.join(wanted)}", f"-DWANTED={';'.join(wanted)}"))
+    run("  builds", [arguments.cmake, "--build", build])
+    run("  runs", [build / "stranger"], says="works")
+
+
+def by_pkg_config(arguments, work, prefix):
+    if not shutil.which("pkg-config"):
+        print("skipped pkg-config: not installed")
+        return
+    there = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "share" / "pkgconfig")}
+    flags = shlex.split(run("pkg-config", ["pkg-config", "--cflags", "tessera"], env=there))
+    run("  builds", [arguments.compiler, "-std=c++20", HERE / "main.cpp", *flags, "-o", work / "bare"])
+    run("  runs", [work / "bare"], says="works")
+
+
+def self_test(arguments, work):
+    """A package with a hole must be noticed: no umbrella, then no targets file."""
+    moved = install(arguments, work)
+    shutil.copytree(moved, work / "holed")
+    (work / "holed" / "include" / "tessera" / "version.hpp").unlink()
+    for what, damage in (("a missing header", lambda prefix: None),
+                         ("a missing file of the package", lambda prefix: shutil.rmtree(prefix / "share"))):
+        damage(work / "holed")
+        try:
+            by_package(arguments, work, work / "holed", [])
+        except Failed as failure:
+            print(f"ok  {what} is noticed: {str(failure).splitlines()[0]}")
+        else:
+            raise Failed(f"{what} goes unnoticed")
+        shutil.rmtree(work / "by package")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cmake", default="cmake")
+    parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--root", type=pathlib.Path, default=HERE.parent.parent)
+    parser.add_argument("--component", action="append", default=[], help="a component this machine has")
+    parser.add_argument("--system", action="append", help=argparse.SUPPRESS)
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    arguments.root = arguments.root.resolve()
+    with tempfile.TemporaryDirectory(prefix="tessera install ") as folder:
+        work = pathlib.Path(folder)
+        try:
+            if arguments.self_test:
+                self_test(arguments, work)
+            else:
+                wanted = [name for name in COMPONENTS if name in arguments.component]
+                prefix = install(arguments, work)
+                by_package(arguments, work, prefix, wanted)
+                by_subdirectory(arguments, work, wanted)
+                by_pkg_config(arguments, work, prefix)
+                refusals(arguments, work, prefix)
+        except Failed as failure:
+            print(f"FAILED  {failure}")
+            sys.exit(1)
