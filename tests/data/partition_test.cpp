@@ -96,9 +96,12 @@ struct Named {
     Tests tests;
 };
 const std::vector<Named> every_partition{
-    {"iid", Tests::disjoint},           {"shards:2", Tests::shared},
-    {"lognormal:2", Tests::disjoint},   {"natural", Tests::disjoint},
-    {"dirichlet:0.3", Tests::shared},   {"dirichlet-fixed:0.6", Tests::disjoint},
+    {"iid", Tests::disjoint},
+    {"shards:2", Tests::shared},
+    {"lognormal:2", Tests::disjoint},
+    {"natural", Tests::disjoint},
+    {"dirichlet:0.3", Tests::shared},
+    {"dirichlet-fixed:0.6", Tests::disjoint},
     {"dirichlet-unbalanced:0.1", Tests::disjoint},
 };
 
@@ -143,8 +146,7 @@ TEST_CASE("a broken split is found out") {
         return sentence(split, 100, tests);
     };
 
-    CHECK(broken([](Split& s) { s.clients[1].train[3] = 100; }) ==
-          "client 1 holds example 100, but the pool has 100");
+    CHECK(broken([](Split& s) { s.clients[1].train[3] = 100; }) == "client 1 holds example 100, but the pool has 100");
     const auto twice = std::to_string(good.clients[2].train[0]);
     CHECK(broken([](Split& s) { s.clients[2].train.push_back(s.clients[2].train[0]); }) ==
           "client 2 holds example " + twice + " twice");
@@ -184,8 +186,8 @@ TEST_CASE("equal arguments give equal splits, other seeds others") {
 TEST_CASE("splits are the same on every machine") {
     // Written down from the first version. These two draw whole numbers only, so not even the C library matters.
     const auto pool = balanced(700);
-    CHECK(hash_of(Iid{}(pool, {.clients = 7, .seed = 1, .train_size = 600})) == 0);
-    CHECK(hash_of(Shards{}(pool, {.clients = 7, .seed = 1, .train_size = 600})) == 0);
+    CHECK(hash_of(Iid{}(pool, {.clients = 7, .seed = 1, .train_size = 600})) == 18307391648225808472u);
+    CHECK(hash_of(Shards{}(pool, {.clients = 7, .seed = 1, .train_size = 600})) == 8447304603327987651u);
 }
 
 TEST_CASE("holding clients out and keeping validation examples change nothing else") {
@@ -337,7 +339,7 @@ TEST_CASE("lognormal: client u holds classes u, u+1, ... and trains on three qua
 
 TEST_CASE("lognormal: sizes are those of the scripts") {
     // algorithms.md 8.5 over 200 seeds: total 46.0k, smallest 71, median 322, largest 3.5k. The mean of 50 seeds
-    // has deviations of about 480, 3.5, 3 and 250; the bands are four of them.
+    // has deviations of 570, 4.1, 2.9 and 185 (from 400 seeds); the bands are four of them.
     const auto pool = balanced(70000);
     constexpr std::size_t clients = 100, seeds = 50;
     double total = 0, smallest = 0, median = 0, largest = 0;
@@ -351,10 +353,10 @@ TEST_CASE("lognormal: sizes are those of the scripts") {
         median += (sizes[49] + sizes[50]) / 2 / seeds;
         largest += sizes.back() / seeds;
     }
-    CHECK(std::abs(total - 46000) < 1900);
-    CHECK(std::abs(smallest - 71) < 14);
-    CHECK(std::abs(median - 322) < 12);
-    CHECK(std::abs(largest - 3500) < 1000);
+    CHECK(std::abs(total - 46000) < 2280);
+    CHECK(std::abs(smallest - 71) < 16.4);
+    CHECK(std::abs(median - 322) < 11.6);
+    CHECK(std::abs(largest - 3500) < 740);
 }
 
 TEST_CASE("lognormal: twenty clients or fewer get doubled counts") {
@@ -364,7 +366,8 @@ TEST_CASE("lognormal: twenty clients or fewer get doubled counts") {
         double sum = 0, n = 0;
         for (std::uint64_t seed = 0; seed < 40; ++seed)
             for (const auto& share :
-                 LogNormal{.labels = 1, .sigma = 0, .held_back = 7000}(pool, {.clients = clients, .seed = seed}).clients) {
+                 LogNormal{.labels = 1, .sigma = 0, .held_back = 7000}(pool, {.clients = clients, .seed = seed})
+                     .clients) {
                 sum += static_cast<double>(size_of(share));
                 ++n;
             }
@@ -385,25 +388,25 @@ TEST_CASE("lognormal: few clients, many clients and small pools") {
         }
     const auto pool = balanced(100);  // ten of each class: the first ten clients with one label take all
     CHECK(size_of(LogNormal{.labels = 1}(pool, {.clients = 10})) == 100);
-    CHECK_THROWS_WITH_AS(LogNormal{.labels = 1}(pool, {.clients = 11}),
-                         Contains("client 10 has no training example"), ConfigError);
+    CHECK_THROWS_WITH_AS(LogNormal{.labels = 1}(pool, {.clients = 11}), Contains("client 10 has no training example"),
+                         ConfigError);
     CHECK(LogNormal{.labels = 1}(pool, {.clients = 11, .allow_empty = true}).clients[10].train.empty());
 }
 
 TEST_CASE("a class is drawn by preference, and uniformly when the preferred are used up") {
     Stream stream{Key{1}};
     const std::array<double, 3> only_first{1, 0, 0};
-    detail::ClassLists left{{5}, {6, 7}, {8}};
-    for (int i = 0; i < 100; ++i) CHECK(detail::draw_class(stream, only_first, left) == 0);
+    data::detail::ClassLists left{{5}, {6, 7}, {8}};
+    for (int i = 0; i < 100; ++i) CHECK(data::detail::draw_class(stream, only_first, left) == 0);
     left[0].clear();
     std::array<int, 3> seen{};
-    for (int i = 0; i < 1000; ++i) ++seen[detail::draw_class(stream, only_first, left)];
+    for (int i = 0; i < 1000; ++i) ++seen[data::detail::draw_class(stream, only_first, left)];
     CHECK(seen[0] == 0);
     CHECK(std::abs(seen[1] - 500) < 80);  // five deviations of 15.8
 
     const std::array<double, 3> uneven{0.5, 0.3, 0.1};
     seen = {};
-    for (int i = 0; i < 10000; ++i) ++seen[detail::draw_class(stream, uneven, left)];
+    for (int i = 0; i < 10000; ++i) ++seen[data::detail::draw_class(stream, uneven, left)];
     CHECK(seen[0] == 0);
     CHECK(std::abs(seen[1] - 7500) < 220);  // 0.3 / 0.4, five deviations of 43
 }
@@ -412,9 +415,8 @@ TEST_CASE("dirichlet: all clients have floor(n / N), whatever alpha") {
     const auto pool = balanced(3503);
     for (const double alpha : {1e-300, 1e-3, 0.3, 1.0, 1e6, 1e300}) {
         CAPTURE(alpha);
-        for (const auto& split :
-             {Dirichlet{.alpha = alpha}(pool, {.clients = 7, .train_size = 3000}),
-              DirichletFixed{.alpha = alpha}(pool, {.clients = 7, .train_size = 3000})})
+        for (const auto& split : {Dirichlet{.alpha = alpha}(pool, {.clients = 7, .train_size = 3000}),
+                                  DirichletFixed{.alpha = alpha}(pool, {.clients = 7, .train_size = 3000})})
             for (const auto& share : split.clients) CHECK(share.train.size() == 428);
         const auto fixed = DirichletFixed{.alpha = alpha}(pool, {.clients = 7, .train_size = 3000});
         for (const auto& share : fixed.clients) CHECK(share.test.size() == 71);
@@ -429,22 +431,19 @@ TEST_CASE("dirichlet: alpha to infinity gives the pool's shares, alpha to zero o
     CHECK(mean_largest_share(pool, DirichletFixed{.alpha = 1e6}(pool, settings)) < 0.25);
     // Ten clients want each class on average, which has room for ten; the overbooked share or fall back.
     CHECK(mean_largest_share(pool, Dirichlet{.alpha = 1e-3}(pool, settings)) > 0.7);
-    const auto fixed = DirichletFixed{.alpha = 1e-3}(pool, settings);
-    CHECK(mean_largest_share(pool, fixed) > 0.7);
-    // Nothing is used up for the first clients: exactly one class, and the same one in the test.
-    for (std::size_t k = 0; k < 5; ++k) {
-        const auto& share = fixed.clients[k];
+    CHECK(mean_largest_share(pool, DirichletFixed{.alpha = 1e-3}(pool, settings)) > 0.7);
+}
+
+TEST_CASE("dirichlet-fixed: while no class is used up, alpha to zero is exactly one class, in train and test") {
+    // A class has 600 training and 100 test examples, enough for ten clients whatever they draw.
+    const auto pool = balanced(7000);
+    const auto split = DirichletFixed{.alpha = 1e-6}(pool, {.clients = 100, .seed = 1, .train_size = 6000});
+    for (std::size_t k = 0; k < 10; ++k) {
+        const auto& share = split.clients[k];
         CHECK(largest_share(pool, share.train) == 1);
         CHECK(largest_share(pool, share.test) == 1);
         CHECK(pool.label(share.train[0]) == pool.label(share.test[0]));
     }
-}
-
-TEST_CASE("dirichlet: with room for all, alpha to zero is exactly one class per client") {
-    // Four clients of 100 from 4 classes of 1000: take the first 100 of 1000 each by leaving the rest undealt.
-    const auto pool = balanced(4000, 4);
-    const auto split = DirichletFixed{.alpha = 1e-6}(pool, {.clients = 40, .seed = 1, .train_size = 4000});
-    for (std::size_t k = 0; k < 9; ++k) CHECK(present(counts(pool, split.clients[k].train)) == 1);
 }
 
 TEST_CASE("dirichlet-unbalanced: every example has one owner and every client some of each class") {
@@ -474,8 +473,8 @@ TEST_CASE("dirichlet-unbalanced: limits of alpha and of a full client (L-DATA-1)
     const auto lone = DirichletUnbalanced{.alpha = 1e-6, .reserve = 0}(pool, settings);
     for (const auto& share : lone.clients) {
         CHECK(present(counts(pool, share.train)) == 1);
-        CHECK(share.train.size() == 600);
-        CHECK(share.test.size() == 100);
+        REQUIRE(share.train.size() == 600);
+        REQUIRE(share.test.size() == 100);
         CHECK(pool.label(share.train[0]) == pool.label(share.test[0]));
     }
 
@@ -557,7 +556,8 @@ TEST_CASE("wrong settings are refused in a sentence that names the field") {
         };
         refused(by_name, {.clients = 0, .train_size = 80, .client_of = owner}, "clients is 0");
         refused(by_name, {.clients = 4, .train_size = 80, .validation = 1, .client_of = owner}, "validation is 1.0");
-        refused(by_name, {.clients = 4, .train_size = 80, .validation = -0.1, .client_of = owner}, "validation is -0.1");
+        refused(by_name, {.clients = 4, .train_size = 80, .validation = -0.1, .client_of = owner},
+                "validation is -0.1");
         refused(by_name, {.clients = 4, .train_size = 80, .validation = nan, .client_of = owner}, "validation is nan");
         refused(by_name, {.clients = 4, .train_size = 80, .unseen = 4, .client_of = owner}, "unseen is 4");
     }

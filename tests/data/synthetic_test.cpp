@@ -106,7 +106,8 @@ TEST_CASE("synthetic: beta spreads the clients' inputs") {
 
 TEST_CASE("synthetic: labels follow one linear model per client") {
     // With one feature and two classes the label is a threshold on x: sorted by x, it changes at most once.
-    const auto data = synthetic({.alpha = 1, .clients = 10, .seed = 5, .features = 1, .classes = 2, .max_examples = 200});
+    const auto data =
+        synthetic({.alpha = 1, .clients = 10, .seed = 5, .features = 1, .classes = 2, .max_examples = 200});
     std::size_t both = 0;
     for (std::size_t k = 0; k < 10; ++k) {
         std::vector<Index> order(data[k].train.begin(), data[k].train.end());

@@ -30,6 +30,7 @@ TABLE = {
 
 # Single headers with one library more: (pattern of the path below include/tessera, what it may include too).
 EXTRA = [
+    (r"core/denormals", ["simd"]),  # flush-to-zero is a register, and the compiler's own header names it
     (r"kernels/.*eigen", ["eigen"]),
     (r"kernels/.*xtensor", ["xtensor", "xtensor-blas"]),
     (r"kernels/.*(cuda|cublas)", ["cuda"]),

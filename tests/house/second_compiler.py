@@ -4,6 +4,7 @@
 import argparse
 import json
 import pathlib
+import re
 import shlex
 import sys
 import tempfile
@@ -12,11 +13,12 @@ import compiler
 
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Werror"]
 KEEP = ("-I", "-D", "-U", "-isystem", "-iquote", "-std=", "-include", "-fopenmp")  # the rest is the first compiler's
+ABOUT_OPENMP = re.compile(r"#\s*(include\s*<(omp\.h|tessera/exec[./])|pragma omp)")
 TAKES_ARGUMENT = ("-I", "-D", "-U", "-isystem", "-iquote", "-include")
 
 
 def reading_command(name, entry):
-    """The command that reads the source of one entry of compile_commands.json, or a note why not."""
+    """The command that reads the source of one entry of compile_commands.json, with this build's macros and folders."""
     words = entry.get("arguments") or shlex.split(entry["command"])
     flags, index = [], 1
     while index < len(words):
@@ -27,10 +29,13 @@ def reading_command(name, entry):
                 index += 1
                 flags.append(words[index])
         index += 1
-    if "-fopenmp" in flags and not compiler.has_openmp(name):
+    # With -fopenmp Clang 16 refuses lambdas that capture structured bindings, anywhere in the file. Our headers live with
+    # that; a test has to only if it is about OpenMP.
+    source = pathlib.Path(entry["directory"], entry["file"])
+    if "-fopenmp" in flags and not (ABOUT_OPENMP.search(source.read_text()) and compiler.has_openmp(name)):
         flags = [flag for flag in flags if flag not in ("-fopenmp", "-DTESSERA_HAS_OPENMP=1")]
     standard = [] if any(flag.startswith("-std=") for flag in flags) else ["-std=c++20"]
-    return [name, *standard, *flags, *WARNINGS, "-fsyntax-only", str(pathlib.Path(entry["directory"], entry["file"]))]
+    return [name, *standard, *flags, *WARNINGS, "-fsyntax-only", str(source)]
 
 
 def check(name, commands, source):

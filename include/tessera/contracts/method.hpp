@@ -46,9 +46,16 @@ struct Shared {
     Vec<R> w;
     memory_t<Fold, R> fold{};
 };
+// The model with these parameters.
 template <class M>
-auto plain(const Site<M>& at, Vec<real<M>> w) {
-    return [model = at.model, w = std::move(w)](const Batch<real<M>>& b, Out<real<M>> out) { model->predict(w, b, out); };
+struct Plain {
+    const M* model;
+    Vec<real<M>> parameters;
+    void operator()(const Batch<real<M>>& b, Out<real<M>> out) const { model->predict(parameters, b, out); }
+};
+template <class M>
+Plain<M> plain(const Site<M>& at, Vec<real<M>> parameters) {
+    return {at.model, std::move(parameters)};
 }
 
 template <class U>

@@ -3,8 +3,11 @@
 // The server has one too (its data is the public set, if any).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 #include <tessera/contracts/model.hpp>
@@ -13,10 +16,12 @@ namespace tessera {
 
 // Aggregation weights of algorithms.md 0.4.
 enum class Weigh : std::uint8_t { samples, uniform, batches };
+constexpr std::array<std::string_view, 3> words_of(Weigh) { return {"samples", "uniform", "batches"}; }
 
 // Which shuffle stream a pass reads. Named at the call and never counted, so that two methods that must
 // coincide in a limit read the same batches whatever else they do (L-GEN-10).
 enum class Pass : std::uint8_t { shared, own };
+constexpr std::array<std::string_view, 2> words_of(Pass) { return {"shared", "own"}; }
 
 // What a visit did, for the report.
 struct Tally {
@@ -67,6 +72,10 @@ struct Site {
             if (cursor.at == batch_count()) cursor = {cursor.pass + 1, 0};
         }
         return out;
+    }
+    // A visit's work: `steps` batches of the client's stream, or, if that is 0, `passes` epochs.
+    Batches<R> work(std::size_t passes, std::size_t steps, Cursor& cursor, Pass pass = Pass::shared) const {
+        return steps > 0 ? stream(cursor, steps) : epochs(passes, pass);
     }
     Batch<R> everything() const { return Batch<R>(*examples, ids); }
 

@@ -84,6 +84,7 @@ public:
     std::size_t left() const { return bytes_.size(); }
     void raw(void* out, std::size_t size) {
         if (size > left()) throw WireError("the message ends " + std::to_string(size - left()) + " bytes too early");
+        if (size == 0) return;  // memcpy takes no null, not even for nothing
         std::memcpy(out, bytes_.data(), size);
         bytes_ = bytes_.subspan(size);
     }
@@ -229,14 +230,26 @@ bool all_finite(const T& value) {
     return finite;
 }
 
+// Every length is hashed with what it counts, so that a value and its neighbour cannot trade elements.
 template <class T>
 void hash_into(Hasher& hasher, const T& value) {
-    for_each_leaf(value, [&](const auto& leaf) {
-        using L = std::remove_cvref_t<decltype(leaf)>;
-        if constexpr (detail::Number<L>) hasher.bytes(&leaf, sizeof leaf);
-        else if constexpr (std::is_same_v<L, Mask>) hasher.bytes(leaf.words().data(), leaf.words().size() * 8);
-        else hasher.bytes(leaf.data(), leaf.size() * sizeof(typename L::value_type));
-    });
+    if constexpr (detail::Number<T>) {
+        hasher.bytes(&value, sizeof value);
+    } else if constexpr (std::is_same_v<T, Mask>) {
+        hasher.word(value.size());
+        hasher.bytes(value.words().data(), value.words().size() * 8);
+    } else if constexpr (detail::Growable<T>) {
+        if constexpr (detail::Number<typename T::value_type>) {
+            hasher.bytes(value.data(), value.size() * sizeof(typename T::value_type));
+        } else {
+            hasher.word(value.size());
+            for (const auto& element : value) hash_into(hasher, element);
+        }
+    } else if constexpr (detail::is_array<T>) {
+        for (const auto& element : value) hash_into(hasher, element);
+    } else {
+        for_each_field(value, [&](std::string_view, const auto& field) { hash_into(hasher, field); });
+    }
 }
 
 namespace detail {
@@ -244,6 +257,8 @@ template <class T>
 void shape_into(Hasher& h) {
     if constexpr (std::is_enum_v<T>) {
         h.word(0xE000 + sizeof(T));
+    } else if constexpr (std::is_same_v<T, bool>) {
+        h.word(0xB000);
     } else if constexpr (std::is_arithmetic_v<T>) {
         h.word((std::is_floating_point_v<T> ? 0xF000 : std::is_signed_v<T> ? 0x1000 : 0x2000) + sizeof(T));
     } else if constexpr (std::is_same_v<T, Mask>) {

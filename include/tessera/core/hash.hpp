@@ -52,9 +52,10 @@ public:
             std::memcpy(&w, at, 8);
             word(w);
         }
+        if (size == 0) return;
         std::uint64_t rest = 0;
         std::memcpy(&rest, at, size);
-        if (size > 0) word(rest);
+        word(rest);
     }
     Fingerprint finish() const { return {fold(a_, 0xFF51AFD7ED558CCDu) ^ b_, fold(b_, 0xC4CEB9FE1A85EC53u) ^ a_}; }
 

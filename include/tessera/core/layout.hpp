@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include <tessera/core/arena.hpp>
+#include <tessera/core/error.hpp>
 #include <tessera/core/view.hpp>
 
 namespace tessera {
@@ -88,8 +89,10 @@ public:
         if (r.begin >= r.end) return;
         if (count_ > 0 && ranges_[count_ - 1].end == r.begin)
             ranges_[count_ - 1].end = r.end;
+        else if (count_ < ranges_.size())
+            ranges_[count_++] = r;
         else
-            ranges_[count_++] = r;  // more than 32 separate ranges overrun: std::array checks in constant evaluation
+            throw ConfigError("a scope selects more than 32 separate ranges of parameters");
     }
     constexpr bool everything() const { return all_; }
     constexpr bool empty() const { return !all_ && count_ == 0; }

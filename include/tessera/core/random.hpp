@@ -41,7 +41,7 @@ struct Key {
     constexpr explicit Key(std::uint64_t seed) : key(seed) {}
 
     constexpr Key operator()(std::uint64_t meaning) const {
-        const auto block = words(meaning, salt ^ derived);
+        const auto block = words(meaning, salt | derived);
         Key next;
         next.key = block[0] | std::uint64_t{block[1]} << 32;
         next.salt = block[2] | std::uint64_t{block[3]} << 32;

@@ -54,10 +54,11 @@ consteval std::string_view spelled() {
     return __PRETTY_FUNCTION__;
 }
 
-// "... value.S::rate)}; ..." (GCC) or "... value.rate}]" (Clang) -> "rate"
+// "... value.S::rate)}; ..." (GCC) or "... value.rate}]" (Clang) -> "rate". From the back: GCC's spelling of S may
+// hold braces and parentheses of its own ("{anonymous}::S", "main()::S").
 consteval std::string_view last_identifier(std::string_view text) {
-    const auto value = text.find("value");
-    const auto end = text.find_first_of(")}", value);
+    auto end = text.rfind('}');
+    if (text[end - 1] == ')') --end;
     const auto begin = text.find_last_of(".:", end) + 1;
     return text.substr(begin, end - begin);
 }

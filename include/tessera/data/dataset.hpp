@@ -132,13 +132,13 @@ private:
 
 // Which examples of the pool a client holds.
 struct Share {
-    std::vector<Index> train, validation, test;
+    std::vector<Index> train{}, validation{}, test{};
     std::uint64_t key = 0;
 };
 struct Split {
-    std::vector<Share> clients;  // take part in training
-    std::vector<Share> unseen;   // held out: only ever evaluated
-    std::vector<Index> server{};  // held by the server itself, to validate or distil on
+    std::vector<Share> clients{};  // take part in training
+    std::vector<Share> unseen{};   // held out: only ever evaluated
+    std::vector<Index> server{};   // held by the server itself, to validate or distil on
 };
 
 // The population a federation runs on. Copies share the pool and the split.

@@ -29,8 +29,7 @@ namespace tessera::data {
 
 // What partition_by_name reads; K is a whole number, A a number above 0.
 constexpr std::array<std::string_view, 7> partition_names() {
-    return {"iid",         "shards:K",          "lognormal:K",            "natural",
-            "dirichlet:A", "dirichlet-fixed:A", "dirichlet-unbalanced:A"};
+    return {"iid", "shards:K", "lognormal:K", "natural", "dirichlet:A", "dirichlet-fixed:A", "dirichlet-unbalanced:A"};
 }
 
 namespace detail {

@@ -102,8 +102,8 @@ inline FederatedDataset synthetic(const SyntheticSettings& settings) {
     for (std::size_t k = 0; k < settings.clients; ++k) {
         const std::size_t begin = labels.size();
         const std::size_t n = detail::append_client(settings, Key{settings.seed}(purpose::synthetic)(k), rows, labels);
-        const auto train = std::max<std::size_t>(
-            1, static_cast<std::size_t>(settings.train_share * static_cast<double>(n) + 1e-9));
+        const auto train =
+            std::max<std::size_t>(1, static_cast<std::size_t>(settings.train_share * static_cast<double>(n) + 1e-9));
         Share share;
         for (std::size_t i = 0; i < n; ++i)
             (i < train ? share.train : share.test).push_back(static_cast<Index>(begin + i));

@@ -42,8 +42,8 @@ struct OpenMp {
 #endif
     }
     void validate() const {
-        detail::require(threads >= 1 && threads <= 1024,
-                        "threads must lie in 1..1024, not " + std::to_string(threads));
+        if (threads < 1 || threads > 1024)  // asked before every round: no string unless it is needed
+            throw ConfigError("threads must lie in 1..1024, not " + std::to_string(threads));
     }
 };
 

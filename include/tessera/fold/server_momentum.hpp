@@ -3,7 +3,7 @@
 //
 //   m = beta m + D;   w += rate m            (nesterov: w += rate (D + beta m))
 //
-// Moments are kept in double, so beta = 0, rate = 1 gives the inner fold back bit for bit.
+// Moments are kept in double. beta = 0, rate = 1 is the inner fold, bit for bit.
 #pragma once
 
 #include <string>
@@ -32,11 +32,12 @@ struct ServerMomentum {
         auto to = w;
         inward(to);
         memory.m.resize(w.size());
+        const bool plain = server_momentum == 0 && server_rate == 1;  // w + (to - w) need not round to `to`
         for (std::size_t j = 0; j < w.size(); ++j) {
             const double d = static_cast<double>(to[j]) - static_cast<double>(w[j]);
             const double m = memory.m[j] = server_momentum * memory.m[j] + d;
             const double move = nesterov ? d + server_momentum * m : m;
-            w[j] = static_cast<real<M>>(static_cast<double>(w[j]) + server_rate * move);
+            w[j] = plain ? to[j] : static_cast<real<M>>(static_cast<double>(w[j]) + server_rate * move);
         }
     }
     void validate() const {

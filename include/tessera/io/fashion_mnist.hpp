@@ -31,8 +31,8 @@ inline std::optional<std::string> plain_or_gzipped(const std::string& path) {
 }
 
 inline bool holds_fashion_mnist(const std::string& directory) {
-    for (const auto* name : {"/train-images-idx3-ubyte", "/train-labels-idx1-ubyte", "/t10k-images-idx3-ubyte",
-                             "/t10k-labels-idx1-ubyte"})
+    for (const auto* name :
+         {"/train-images-idx3-ubyte", "/train-labels-idx1-ubyte", "/t10k-images-idx3-ubyte", "/t10k-labels-idx1-ubyte"})
         if (!plain_or_gzipped(directory + name)) return false;
     return true;
 }

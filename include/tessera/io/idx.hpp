@@ -133,8 +133,8 @@ IdxArray idx_from(Source& source, const std::string& name) {
     for (std::size_t d = 0; d < dimensions; ++d) {
         const std::string field = "dimension " + std::to_string(d) + " at offset " + std::to_string(4 + 4 * d);
         if (source.read(word) < word.size()) refuse(field + " is truncated");
-        const std::size_t size = std::size_t{word[0]} << 24 | std::size_t{word[1]} << 16 | std::size_t{word[2]} << 8 |
-                                 std::size_t{word[3]};
+        const std::size_t size =
+            std::size_t{word[0]} << 24 | std::size_t{word[1]} << 16 | std::size_t{word[2]} << 8 | std::size_t{word[3]};
         if (size == 0) refuse(field + " is zero");
         if (count > source.most() / size)
             refuse(field + " is " + std::to_string(size) + ", which makes the array larger than the file can hold");
@@ -197,8 +197,8 @@ inline IdxArray read_idx_images(const std::string& path) {
 inline std::vector<std::int32_t> read_idx_labels(const std::string& path, std::size_t count, std::size_t classes) {
     const IdxArray labels = read_idx(path);
     if (labels.shape.size() != 1)
-        throw IoError(path, "the number of dimensions at offset 3 is " + std::to_string(labels.shape.size()) +
-                                "; labels have 1");
+        throw IoError(
+            path, "the number of dimensions at offset 3 is " + std::to_string(labels.shape.size()) + "; labels have 1");
     if (labels.bytes.size() != count)
         throw IoError(path, "dimension 0 at offset 4 is " + std::to_string(labels.bytes.size()) + " labels, for " +
                                 std::to_string(count) + " images");

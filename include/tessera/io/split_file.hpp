@@ -194,8 +194,7 @@ inline data::Split decode_split(std::string_view text, const std::string& name, 
         throw IoError(name, "is a split of " + std::to_string(examples) + " examples, but the pool has " +
                                 std::to_string(pool.size()));
     in.expect("labels ");
-    if (!in.accept(detail::labels_fingerprint(pool)))
-        throw IoError(name, "is a split of a pool with other labels");
+    if (!in.accept(detail::labels_fingerprint(pool))) throw IoError(name, "is a split of a pool with other labels");
     in.end_line();
     in.expect("tests ");
     const auto tests = in.accept("shared") ? data::Tests::shared : data::Tests::disjoint;

@@ -167,13 +167,12 @@ public:
         skip_space();
         if (peek() == '-') fail("a negative number");
         if (peek() < '0' || peek() > '9') fail("no number");
-        const bool zero = peek() == '0';
+        const std::size_t begin = at_;
         std::size_t value = 0;
         for (; peek() >= '0' && peek() <= '9'; ++at_) {
-            const auto digit = static_cast<std::size_t>(peek() - '0');
+            if (at_ > begin && text_[begin] == '0') fail("a number with a leading zero");
             if (!multiply(value, 10, value)) fail("a number too large");
-            value += digit;
-            if (zero && value > 0) fail("a number with a leading zero");
+            value += static_cast<std::size_t>(peek() - '0');
         }
         return value;
     }

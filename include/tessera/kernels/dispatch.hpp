@@ -69,14 +69,14 @@ inline std::string_view active_name() { return set_names[static_cast<std::size_t
 #ifdef TESSERA_X86
 #define TESSERA_DISPATCH(name, R, parameters, arguments)                                                          \
     namespace detail {                                                                                            \
-    [[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]] inline void                                    \
+    [[gnu::noinline, gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]] inline void                                    \
         name##_avx512 parameters {                                                                                \
         name##_body<R, 64> arguments;                                                                             \
     }                                                                                                             \
-    [[gnu::target("avx2,fma")]] inline void name##_avx2 parameters { name##_body<R, 32> arguments; }              \
-    inline void name##_portable parameters { name##_body<R, 16> arguments; }                                      \
+    [[gnu::noinline, gnu::target("avx2,fma")]] inline void name##_avx2 parameters { name##_body<R, 32> arguments; } \
+    [[gnu::noinline]] inline void name##_portable parameters { name##_body<R, 16> arguments; }                    \
     }                                                                                                             \
-    inline void name parameters {                                                                                 \
+    [[gnu::noinline]] inline void name parameters {                                                               \
         switch (active()) {                                                                                       \
             case Set::avx512: detail::name##_avx512 arguments; return;                                            \
             case Set::avx2: detail::name##_avx2 arguments; return;                                                \

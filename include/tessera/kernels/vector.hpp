@@ -97,13 +97,13 @@ TESSERA_INLINE void widen_bytes_body(const std::uint8_t* in, R* out, std::size_t
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     typedef std::uint8_t Small __attribute__((vector_size(lanes)));
-    std::size_t j = 0;
-    for (; j + lanes <= n; j += lanes) {
+    const std::size_t whole = n - n % lanes;
+    for (std::size_t j = 0; j < whole; j += lanes) {
         Small raw;
         std::memcpy(&raw, in + j, lanes);
         *reinterpret_cast<Vec*>(out + j) = (__builtin_convertvector(raw, Vec) - shift) * scale;
     }
-    for (; j < n; ++j) out[j] = (R(in[j]) - shift) * scale;
+    for (std::size_t j = whole; j < n; ++j) out[j] = (R(in[j]) - shift) * scale;
 }
 
 }  // namespace detail

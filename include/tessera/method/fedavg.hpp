@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FedAvg (McMahan et al., AISTATS 2017; algorithms.md 6.2).
 //
-//   client: w_k = E epochs of the local rule from w;   server: w = sum_k p_k w_k, p_k = n_k / sum n
+//   client: w_k = E epochs (or R batches) of the local rule from w;   server: w = sum_k p_k w_k, p_k = n_k / sum n
 //
 // Any server optimizer is a fold: FedAvg<rule::Sgd, fold::ServerAdam<>>.
 #pragma once
@@ -19,10 +19,15 @@ struct FedAvg {
     Local local{};
     Fold fold{};
     std::size_t epochs = 1;  // E
+    std::size_t steps = 0;   // instead of epochs: batches of the client's stream
     Weigh weights = Weigh::samples;
+    template <class R>
+    struct Client {
+        Cursor cursor;
+    };
 
-    auto visit(const auto& at, auto w, Nothing&) const {
-        descend(at, w, at.epochs(epochs), local);
+    auto visit(const auto& at, auto w, auto& me) const {
+        descend(at, w, at.work(epochs, steps, me.cursor), local);
         return up(at, std::move(w), weights);
     }
 };

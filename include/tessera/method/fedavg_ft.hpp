@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FedAvg + FT (algorithms.md 6.3): FedAvg, and at evaluation each client fine-tunes a copy of w.
 //
-//   serve: w_k = E_ft epochs of the tuning rule from w. Clients keep nothing. E_ft = 0 is FedAvg.
+//   serve: w_k = E_ft epochs of the tuning rule from w. Clients keep no model. E_ft = 0 is FedAvg.
 #pragma once
 
 #include <tessera/contracts/method.hpp>
@@ -17,14 +17,19 @@ struct FedAvgFt {
     Local local{};
     Fold fold{};
     std::size_t epochs = 1;       // E
+    std::size_t steps = 0;        // instead of epochs: batches of the client's stream
     std::size_t tune_epochs = 1;  // E_ft
     Weigh weights = Weigh::samples;
+    template <class R>
+    struct Client {
+        Cursor cursor;
+    };
 
-    auto visit(const auto& at, auto w, Nothing&) const {
-        descend(at, w, at.epochs(epochs), local);
+    auto visit(const auto& at, auto w, auto& me) const {
+        descend(at, w, at.work(epochs, steps, me.cursor), local);
         return up(at, std::move(w), weights);
     }
-    auto serve(const auto& at, auto w, Nothing) const {
+    auto serve(const auto& at, auto w, auto) const {
         descend(at, w, at.epochs(tune_epochs, Pass::own), local);
         return plain(at, std::move(w));
     }

@@ -20,12 +20,17 @@ struct FedProx {
     Local local{};
     Fold fold{};
     std::size_t epochs = 1;  // E
+    std::size_t steps = 0;   // instead of epochs: batches of the client's stream
     double mu = 0.1;
     Weigh weights = Weigh::samples;
+    template <class R>
+    struct Client {
+        Cursor cursor;
+    };
 
-    auto visit(const auto& at, auto w, Nothing&) const {
+    auto visit(const auto& at, auto w, auto& me) const {
         const auto received = w;
-        descend(at, w, at.epochs(epochs), local, {.toward = received, .pull = mu});
+        descend(at, w, at.work(epochs, steps, me.cursor), local, {.toward = received, .pull = mu});
         return up(at, std::move(w), weights);
     }
     void validate() const { detail::require(mu >= 0, "mu must be 0 or more, not " + std::to_string(mu)); }

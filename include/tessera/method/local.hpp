@@ -17,18 +17,20 @@ struct Local {
     static constexpr auto by_default = verb::open;
     Rule local{};
     std::size_t epochs = 1;  // E
+    std::size_t steps = 0;   // instead of epochs: batches of the client's stream
     Pass pass = Pass::own;
     template <class R>
     using Server = Nothing;
     template <class R>
     struct Client {
         Vec<R> w;
+        Cursor cursor;
     };
 
     Nothing send(Nothing, Id) const { return {}; }
     template <class M>
     Nothing visit(const Site<M>& at, Nothing, Client<real<M>>& me) const {
-        descend(at, start(me.w, *at.initial), at.epochs(epochs, pass), local);
+        descend(at, start(me.w, *at.initial), at.work(epochs, steps, me.cursor, pass), local);
         return {};
     }
     void merge(const auto&, Nothing&, std::span<const Nothing>) const {}

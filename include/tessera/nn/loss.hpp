@@ -26,6 +26,7 @@ struct SoftmaxCrossEntropy {
     // z holds batch x classes raw outputs and leaves as the gradient with respect to them.
     template <class R>
     static double gradient(const Batch<R>& batch, Out<R> z) {
+        if (batch.size() == 0) return 0;
         const std::size_t classes = z.size() / batch.size();
         const R share = R(1) / static_cast<R>(batch.size());
         double loss = 0;

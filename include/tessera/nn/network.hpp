@@ -27,7 +27,8 @@ public:
         // A layer's segments share the prefix of their name up to the last dot.
         const auto owner = [](const Segment& s) {
             const auto name = s.name.view();
-            return name.substr(0, name.rfind('.'));
+            const auto dot = name.rfind('.');
+            return name.substr(0, dot == name.npos ? 0 : dot);
         };
         for (auto& s : all)
             if (s.part == Part::body && owner(s) == owner(all.front())) s.part = Part::input;

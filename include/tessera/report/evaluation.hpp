@@ -21,6 +21,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -133,8 +134,12 @@ public:
     constexpr Stated(U&& value) : value_(std::forward<U>(value)) {}
     constexpr operator const T&() const { return value_; }
     constexpr const T& get() const { return value_; }
-    friend constexpr bool operator==(const Stated&, const Stated&) = default;
-    friend constexpr bool operator==(const Stated& stated, const T& value) { return stated.value_ == value; }
+    constexpr bool operator==(const Stated&) const = default;
+    template <class U>
+        requires(!std::same_as<U, Stated> && std::convertible_to<U, T>)
+    constexpr bool operator==(const U& value) const {
+        return value_ == value;
+    }
 
 private:
     T value_;
@@ -162,8 +167,8 @@ struct Evaluation {
 
     // May stand on one curve: equal in all but value and stage, which changes along a run.
     friend bool comparable(const Evaluation& a, const Evaluation& b) {
-        return a.model == b.model && a.when == b.when && a.on == b.on && a.split == b.split &&
-               a.clients == b.clients && a.pick == b.pick && a.average == b.average && a.metric == b.metric;
+        return a.model == b.model && a.when == b.when && a.on == b.on && a.split == b.split && a.clients == b.clients &&
+               a.pick == b.pick && a.average == b.average && a.metric == b.metric;
     }
 };
 
@@ -173,8 +178,9 @@ inline std::string ground_in_words(const Evaluation& e) {
     if (e.on == On::local()) out.append("own ").append(word(e.split)).append(" data");
     else if (e.on == On::union_of_clients()) out.append("union of all ").append(word(e.split)).append(" data");
     else out.append(e.on.word().substr(6)).append(" shift, ").append(word(e.split)).append(" data");
-    out += e.clients == Whom::all ? ", all clients" : e.clients == Whom::sampled ? ", sampled clients"
-                                                                                  : ", clients unseen in training";
+    out += e.clients == Whom::all       ? ", all clients"
+           : e.clients == Whom::sampled ? ", sampled clients"
+                                        : ", clients unseen in training";
     return out;
 }
 inline std::string_view in_words(Average how) {
@@ -288,8 +294,16 @@ private:
         return examples > 0 ? total / examples : absent;
     }
     Evaluation tagged(Average how, Metric metric, double value) const {
-        return {.model = W, .when = T, .on = on_, .split = S, .clients = P, .pick = pick_,
-                .average = how, .metric = metric, .stage = stage_, .value = value};
+        return {.model = W,
+                .when = T,
+                .on = on_,
+                .split = S,
+                .clients = P,
+                .pick = pick_,
+                .average = how,
+                .metric = metric,
+                .stage = stage_,
+                .value = value};
     }
 
     On on_;

@@ -28,16 +28,18 @@ public:
     Page(const std::vector<RunRecord>& runs, std::string_view title) : runs_{runs}, title_(title) {}
 
     std::string write() {
-        put(out_, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-                  "content=\"width=device-width, initial-scale=1\">\n<title>", escape_html(title_), "</title>\n<style>",
-            style, "</style>\n</head>\n<body>\n<main>\n<header><h1>", escape_html(title_), "</h1>");
+        put(out_,
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+            "content=\"width=device-width, initial-scale=1\">\n<title>",
+            escape_html(title_), "</title>\n<style>", style, "</style>\n</head>\n<body>\n<main>\n<header><h1>",
+            escape_html(title_), "</h1>");
         subtitle();
         out_ += "</header>\n";
         if (runs_.many()) overview();
         else if (!runs_.all.empty()) cards(runs_.all[0]);
         out_ += "<h2>Learning</h2>\n<div class=\"grid\">\n";
         out_ += curves(runs_, "accuracy", "Accuracy over rounds", Metric::accuracy, {"accuracy", "%"}, 100);
-        out_ += curves(runs_, "loss", "Loss over rounds", Metric::loss, {"loss", ""}, 1);
+        out_ += curves(runs_, "loss", "Loss over rounds", Metric::loss, {"loss"}, 1);
         out_ += "</div>\n<h2>What personalization does to each client</h2>\n<div class=\"grid\">\n";
         put(out_, gain_against_size(runs_), gain_sorted(runs_), "</div>\n");
         spread_table();
@@ -86,8 +88,10 @@ private:
         if (const auto gains = gains_of(run); !gains.empty()) {
             const std::size_t better = count_above(gains, 1);
             card("Clients that gain", percent(static_cast<double>(better) / static_cast<double>(gains.size())),
-                 cat(digits(better), " of ", digits(gains.size()), " have personal above global accuracy on own test "
-                     "data, ", digits(count_above(gains, -1)), " have it below"));
+                 cat(digits(better), " of ", digits(gains.size()),
+                     " have personal above global accuracy on own test "
+                     "data, ",
+                     digits(count_above(gains, -1)), " have it below"));
         }
         const Totals sum(run);
         card("Communication", with_prefix(sum.up + sum.down, "B"),
@@ -143,7 +147,7 @@ private:
     void spread_table() {
         struct Column {
             std::string name;
-            double ClientRecord::* accuracy;
+            double ClientRecord::*accuracy;
             const RunRecord* run;
         };
         std::vector<Column> columns;
@@ -155,9 +159,10 @@ private:
                     columns.push_back({runs_.called(i, personal ? "personal" : "global"), accuracy, &runs_.all[i]});
             }
         if (columns.empty()) return;
-        out_ += "<h2>Accuracy over clients</h2>\n<p class=\"soft\">Own test data, at the end of the run. Each client "
-                "counts once; in brackets, by its number of test examples.</p>\n<div class=\"scroll\" "
-                "id=\"spread\"><table><thead><tr><th></th>";
+        out_ +=
+            "<h2>Accuracy over clients</h2>\n<p class=\"soft\">Own test data, at the end of the run. Each client "
+            "counts once; in brackets, by its number of test examples.</p>\n<div class=\"scroll\" "
+            "id=\"spread\"><table><thead><tr><th></th>";
         for (const auto& column : columns) put(out_, "<th class=\"n\">", escape_html(column.name), "</th>");
         out_ += "</tr></thead><tbody>\n";
         const auto row = [&](const std::string& name, auto value) {
@@ -211,8 +216,8 @@ private:
                 if (runs_.many()) put(out_, "<th>", escape_html(runs_.names[i]), "</th>");
                 put(out_, "<td>", word(e.metric), "</td>");
                 cell(in_unit(e));
-                for (const std::string_view tag : {word(e.model), word(e.when), std::string_view(e.on.word()),
-                                                   word(e.split), word(e.clients)})
+                for (const std::string_view tag :
+                     {word(e.model), word(e.when), std::string_view(e.on.word()), word(e.split), word(e.clients)})
                     put(out_, "<td>", escape_html(tag), "</td>");
                 put(out_, "<td>", e.pick.word(), "</td><td>", word(e.average), "</td><td>", escape_html(e.stage.get()),
                     "</td></tr>\n");

@@ -28,7 +28,7 @@ h1 { font-size: 26px; line-height: 1.25; font-weight: 600; letter-spacing: -.01e
 h2 { font-size: 17px; font-weight: 600; margin: 44px 0 14px; }
 h3 { font-size: 15px; font-weight: 600; margin: 0; }
 p { margin: 0; }
-.soft, .sub { color: var(--soft); } p.soft { margin-bottom: 10px; }
+.soft, .sub { color: var(--soft); } p.soft { margin-bottom: 10px; font-size: 13px; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 14px; margin-top: 26px; }
 .card { background: var(--sheet); border: 1px solid var(--rule); border-radius: 8px; padding: 14px 16px; }
 .card b { display: block; font-size: 27px; line-height: 1.25; font-weight: 600; letter-spacing: -.01em; }
@@ -77,7 +77,8 @@ ul.notes { margin: 0; padding-left: 20px; }
 @media (max-width: 520px) {
   main { padding: 22px 14px 40px; } h1 { font-size: 22px; } figure { padding: 14px 12px 10px; }
   .cards { grid-template-columns: 1fr 1fr; gap: 10px; } .card { padding: 11px 12px; } .card b { font-size: 21px; }
-  svg text { font-size: 14px; } th, td { padding: 6px 10px; } }
+  svg text { font-size: 14px; } th, td { padding: 5px 8px; } table { font-size: 12.5px; }
+  tbody th { white-space: normal; } }
 @media print { body { font-size: 11pt; } main { max-width: none; padding: 0; } h2 { break-after: avoid; }
   .scroll { overflow: visible; } tr { break-inside: avoid; } }
 )css";

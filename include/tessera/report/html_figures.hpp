@@ -39,6 +39,7 @@ inline std::string in_unit(const Evaluation& e) {
 }
 inline std::string seconds_text(double seconds) {
     if (!std::isfinite(seconds)) return "n/a";
+    if (seconds == 0) return "0 s";
     if (seconds < 1) return fixed(1000 * seconds, seconds < 0.01 ? 2 : 0) + " ms";
     if (seconds < 120) return fixed(seconds, seconds < 10 ? 2 : 1) + " s";
     return seconds < 7200 ? fixed(seconds / 60, 1) + " min" : fixed(seconds / 3600, 1) + " h";
@@ -76,9 +77,14 @@ inline std::vector<std::string> names_of(const std::vector<RunRecord>& runs) {
 // When a run has several evaluations of a model, the page leads with the one most people mean.
 inline int rank(const Evaluation& e) {
     const When usual = e.model == Which::global ? When::before : When::after;
-    return (e.split == SplitOf::test ? 0 : e.split == SplitOf::validation ? 64 : 128) + (e.on == On::local() ? 0 : 32) +
-           (e.clients == Whom::all ? 0 : e.clients == Whom::sampled ? 8 : 16) + (e.when == usual ? 0 : 4) +
-           (e.pick == Pick::last() ? 0 : 2) + (e.average == Average::unweighted ? 0 : 1);
+    return (e.split == SplitOf::test         ? 0
+            : e.split == SplitOf::validation ? 64
+                                             : 128) +
+           (e.on == On::local() ? 0 : 32) +
+           (e.clients == Whom::all       ? 0
+            : e.clients == Whom::sampled ? 8
+                                         : 16) +
+           (e.when == usual ? 0 : 4) + (e.pick == Pick::last() ? 0 : 2) + (e.average == Average::unweighted ? 0 : 1);
 }
 inline const Evaluation* leading(const std::vector<Evaluation>& all, Which model, Metric metric) {
     const Evaluation* best = nullptr;
@@ -89,6 +95,13 @@ inline const Evaluation* leading(const std::vector<Evaluation>& all, Which model
 inline const Evaluation* final_result(const RunRecord& run, Which model, Metric metric) {
     if (const auto* found = leading(run.final_evaluations, model, metric)) return found;
     return run.rounds.empty() ? nullptr : leading(run.rounds.back().evaluations, model, metric);
+}
+
+inline bool has(const RunRecord& run, Which model) {
+    const auto of_model = [&](const Evaluation& e) { return e.model == model; };
+    return std::ranges::any_of(run.final_evaluations, of_model) ||
+           std::ranges::any_of(
+               run.rounds, [&](const RoundRecord& round) { return std::ranges::any_of(round.evaluations, of_model); });
 }
 
 struct Totals {
@@ -193,11 +206,13 @@ inline std::string curves(const Runs& runs, std::string_view id, std::string_vie
                 if (const auto* e = leading(round.evaluations, model, metric); e && (!best || rank(*e) < rank(*best)))
                     best = e;
             if (!best) {
-                if (!runs.many()) missing = cat(" No ", word(model), " model in this run.");
+                if (!runs.many())
+                    missing = has(runs.all[i], model) ? cat(" No ", word(metric), " of the ", word(model), " model.")
+                                                      : cat(" No ", word(model), " model in this run.");
                 continue;
             }
             const std::size_t colour = runs.many() ? i : model == Which::personal ? 0 : 1;
-            Series series{runs.called(i, word(model)), colour, model == Which::global, {}};
+            Series series{runs.called(i, word(model)), colour, model == Which::global};
             for (const auto& round : runs.all[i].rounds)
                 for (const auto& e : round.evaluations)
                     if (comparable(e, *best))
@@ -207,7 +222,7 @@ inline std::string curves(const Runs& runs, std::string_view id, std::string_vie
         }
     const std::string caption = tags.empty() ? "" : tags_in_words(all, tags) + missing;
     return figure(id, title, caption, keys_of(all),
-                  line_chart(cat(title, ": ", caption), {.title = "round", .unit = "", .integers = true}, y, all),
+                  line_chart(cat(title, ": ", caption), {.title = "round", .integers = true}, y, all),
                   metric == Metric::accuracy ? "No accuracy was recorded." : "No loss was recorded.");
 }
 
@@ -245,7 +260,7 @@ inline std::string gain_against_size(const Runs& runs) {
     }
     std::string caption = "Personal minus global accuracy on own test data, against training examples.";
     if (thinned_out) caption += " A sample of the clients is drawn.";
-    Axis x{.title = "training examples of the client", .unit = ""};
+    Axis x{.title = "training examples of the client"};
     x.logarithmic = !sizes.empty() && sizes.low > 0 && sizes.high / sizes.low > 10;
     return figure("gain-size", "Gain and client size", caption, legend,
                   dot_chart(caption, x, {.title = "gain", .unit = "points"}, groups), no_gain);
@@ -260,11 +275,11 @@ inline std::string gain_sorted(const Runs& runs) {
     for (std::size_t i = 0; i < runs.all.size(); ++i) {
         const auto gains = gains_of(runs.all[i]);
         if (gains.empty()) continue;
-        Series series{runs.names[i], i, false, {}};
-        const auto all = static_cast<double>(gains.size());
+        Series series{runs.names[i], i, false};
+        const double last = std::max(1.0, static_cast<double>(gains.size()) - 1);
         for (std::size_t k = 0; k < gains.size(); ++k) {
             const auto place = static_cast<double>(k);
-            series.points.push_back({100 * (place + 0.5) / all, gains[k].points});
+            series.points.push_back({100 * place / last, gains[k].points});
             const std::size_t colour = gains[k].points > 0 ? 0 : 1;
             bars.push_back({place, gains[k].points, colour, gain_text(runs, i, *gains[k].client)});
         }
@@ -277,8 +292,7 @@ inline std::string gain_sorted(const Runs& runs) {
         return figure("gain-sorted", "Gains in order", caption, runs.many() ? keys_of(curves) : std::vector<Key>{},
                       line_chart(caption, {.title = "share of clients", .unit = "%"}, y, curves), no_gain);
     return figure("gain-sorted", "Gains in order", caption, {},
-                  bar_chart(caption, {.title = "clients in order of gain", .unit = "", .integers = true}, y, bars, 1),
-                  no_gain);
+                  bar_chart(caption, {.title = "clients in order of gain", .integers = true}, y, bars, 1), no_gain);
 }
 
 // Running totals; several runs show up and down together, to keep two curves each.
@@ -316,11 +330,10 @@ inline std::string bytes_figure(const Runs& runs) {
     const Prefix prefix = prefix_of(largest);
     for (auto& series : all)
         for (auto& point : series.points) point.y /= prefix.divisor;
-    const std::string caption =
-        cat(runs.many() ? "Up and down together, all rounds so far." : "All rounds so far.",
-            " Measured on the wire form; the formula is the one of the method's paper.");
+    const std::string caption = cat(runs.many() ? "Up and down together, all rounds so far." : "All rounds so far.",
+                                    " Measured on the wire form; the formula is the one of the method's paper.");
     return figure("bytes", "Communication", caption, keys_of(all),
-                  line_chart(caption, {.title = "round", .unit = "", .integers = true},
+                  line_chart(caption, {.title = "round", .integers = true},
                              {.title = "sent so far", .unit = cat(prefix.name, "B"), .from_zero = true}, all),
                   "No round was recorded in this run.");
 }
@@ -329,7 +342,7 @@ inline std::string seconds_figure(const Runs& runs) {
     std::vector<Series> all;
     Range range;
     for (std::size_t i = 0; i < runs.all.size(); ++i) {
-        Series series{runs.called(i, "seconds per round"), i, false, {}};
+        Series series{runs.names[i], i, false};
         for (const auto& r : runs.all[i].rounds) {
             series.points.push_back({static_cast<double>(r.round), r.seconds});
             range.add(r.seconds);
@@ -342,7 +355,7 @@ inline std::string seconds_figure(const Runs& runs) {
             for (auto& point : series.points) point.y *= 1000;
     const std::string caption = "Wall-clock time of each round, evaluation included where it was timed.";
     return figure("seconds", "Time per round", caption, runs.many() ? keys_of(all) : std::vector<Key>{},
-                  line_chart(caption, {.title = "round", .unit = "", .integers = true},
+                  line_chart(caption, {.title = "round", .integers = true},
                              {.title = "time per round", .unit = brief ? "ms" : "s", .from_zero = true}, all),
                   "No round was recorded in this run.");
 }
@@ -358,8 +371,10 @@ inline std::string data_figures(const Runs& runs, std::size_t i) {
     const auto& clients = runs.all[i].per_client;
     const std::string suffix = i == 0 ? "" : cat("-", digits(i + 1));
     const std::string whose = runs.many() ? cat(", ", escape_html(runs.names[i])) : "";
-    HeatMap map{.label = "Training examples per client and class", .column_title = "client", .row_title = "class",
-                .unit = "examples", .names = {}, .columns = {}};
+    HeatMap map{.label = "Training examples per client and class",
+                .column_title = "client",
+                .row_title = "class",
+                .unit = "examples"};
     std::size_t most = 0, examples = 0;
     for (const auto& client : clients) {
         map.names.push_back(cat("client ", digits(client.id)));
@@ -381,9 +396,8 @@ inline std::string data_figures(const Runs& runs, std::size_t i) {
                         cat("client ", digits(clients[k].id), ": ", plural(clients[k].n_train, "training example"))});
     const std::string caption = stride > 1 ? cat(total, " One bar for every ", digits(stride), " clients.") : total;
     out += figure("data" + suffix, "Data per client" + whose, caption, {},
-                  bar_chart(caption, {.title = "client", .unit = "", .integers = true},
-                            {.title = "training examples", .unit = "", .from_zero = true}, bars,
-                            static_cast<double>(stride)),
+                  bar_chart(caption, {.title = "client", .integers = true},
+                            {.title = "training examples", .from_zero = true}, bars, static_cast<double>(stride)),
                   "No per-client record in this run.");
     return out;
 }

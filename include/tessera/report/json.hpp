@@ -46,7 +46,7 @@ public:
         separate();
         if constexpr (std::same_as<T, bool>) out_ += what ? "true" : "false";
         else if constexpr (std::integral<T>) out_ += detail::digits(what);
-        else if constexpr (std::floating_point<T>) out_ += std::isfinite(what) ? detail::digits(what) : "null";
+        else if constexpr (std::floating_point<T>) out_ += number(what);
         else quote(what);
     }
     template <class T>
@@ -69,6 +69,11 @@ private:
     void separate() {
         if (!std::exchange(first_, false)) out_ += ',';
         if (std::exchange(line_, false)) out_ += '\n';
+    }
+    static std::string number(double value) {
+        if (!std::isfinite(value)) return "null";
+        // "-0" is read as the integer 0 by many parsers, and the sign is lost.
+        return value == 0 && std::signbit(value) ? "-0.0" : detail::digits(value);
     }
     void quote(std::string_view text) {
         constexpr std::string_view hex = "0123456789abcdef";

@@ -2,6 +2,7 @@
 // What a run leaves behind: plain values that any writer can turn into a file.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -48,8 +49,8 @@ struct RoundRecord {
     double formula_bytes_up = absent, formula_bytes_down = absent;  // as the method's paper counts them
     double flops = absent;
     std::size_t trained = 0, merged = 0, rejected = 0, diverged = 0;  // clients
-    std::string state_hash;                                           // hexadecimal
-    std::vector<Evaluation> evaluations;
+    std::string state_hash{};                                         // hexadecimal
+    std::vector<Evaluation> evaluations{};
 };
 
 // On the client's own test data, at the end of the run: the model it receives, and the model it is served.
@@ -58,19 +59,19 @@ struct ClientRecord {
     std::size_t n_train = 0, n_test = 0;
     double accuracy_global = absent, accuracy_personal = absent;
     double loss_global = absent, loss_personal = absent;
-    std::vector<std::size_t> labels;  // training examples per class, when the task has classes
+    std::vector<std::size_t> labels{};  // training examples per class, when the task has classes
 
     double gain() const { return accuracy_personal - accuracy_global; }  // absent when either is
 };
 
 struct RunRecord {
-    std::vector<std::pair<std::string, Setting>> config;
-    std::string kernel_set, version;
-    std::vector<RoundRecord> rounds;
-    std::vector<Evaluation> final_evaluations;
-    std::vector<ClientRecord> per_client;
-    std::string state_hash;
-    std::vector<std::string> notes;
+    std::vector<std::pair<std::string, Setting>> config{};
+    std::string kernel_set{}, version{};
+    std::vector<RoundRecord> rounds{};
+    std::vector<Evaluation> final_evaluations{};
+    std::vector<ClientRecord> per_client{};
+    std::string state_hash{};
+    std::vector<std::string> notes{};
 
     // Replaces an earlier value of the same name: a name stands once.
     void set(std::string_view name, Setting value) {

@@ -30,11 +30,11 @@ struct Series {
     std::string name;
     std::size_t colour = 0;
     bool dashed = false;
-    std::vector<Point> points;  // x ascending; a y that is not finite breaks the line
+    std::vector<Point> points{};  // x ascending; a y that is not finite breaks the line
 };
 
 struct Axis {
-    std::string title, unit;
+    std::string title{}, unit{};
     bool from_zero = false, logarithmic = false, integers = false;
 };
 
@@ -300,8 +300,8 @@ inline std::string bar_chart(std::string_view label, const Axis& x, const Axis& 
 // Columns of counts; the darker, the more. Column i belongs to names[i]; absent classes are left empty.
 struct HeatMap {
     std::string label, column_title, row_title, unit;
-    std::vector<std::string> names;
-    std::vector<std::vector<std::size_t>> columns;
+    std::vector<std::string> names{};
+    std::vector<std::vector<std::size_t>> columns{};
 };
 
 inline std::string heat_map(const HeatMap& map) {
@@ -320,11 +320,12 @@ inline std::string heat_map(const HeatMap& map) {
     const double high = (Plot::bottom - Plot::top) / static_cast<double>(rows);
     const auto at = [](double place) { return rounded(std::round(place * 100) / 100, 6); };
 
-    std::string out = cat("<svg class=\"chart heat\" viewBox=\"0 0 480 296\" role=\"img\" aria-label=\"",
-                          escape_html(map.label), "\"><text class=\"start title\" x=\"2\" y=\"14\">",
-                          escape_html(map.row_title), "</text><text class=\"end title\" x=\"466\" y=\"290\">",
-                          escape_html(map.column_title), "</text><rect class=\"ground\" x=\"56\" y=\"28\" "
-                          "width=\"410\" height=\"222\"/>");
+    std::string out =
+        cat("<svg class=\"chart heat\" viewBox=\"0 0 480 296\" role=\"img\" aria-label=\"", escape_html(map.label),
+            "\"><text class=\"start title\" x=\"2\" y=\"14\">", escape_html(map.row_title),
+            "</text><text class=\"end title\" x=\"466\" y=\"290\">", escape_html(map.column_title),
+            "</text><rect class=\"ground\" x=\"56\" y=\"28\" "
+            "width=\"410\" height=\"222\"/>");
     // The root of the share: small counts stay visible beside large ones.
     for (std::size_t i = 0; i < columns; i += stride)
         for (std::size_t r = 0; r < map.columns[i].size(); ++r) {

@@ -35,8 +35,8 @@ std::string digits(T value) {
 // At most `significant` digits.
 inline std::string rounded(double value, int significant) {
     std::array<char, 48> buffer;
-    const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::general,
-                                   significant);
+    const auto end =
+        std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::general, significant);
     return {buffer.data(), end.ptr};
 }
 
@@ -45,8 +45,8 @@ inline std::string fixed(double value, int decimals) {
     if (!std::isfinite(value)) return "n/a";
     if (std::abs(value) >= 1e15) return rounded(value, 4);
     std::array<char, 64> buffer;
-    const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed,
-                                   decimals);
+    const auto end =
+        std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed, decimals);
     std::string text(buffer.data(), end.ptr);
     if (text.starts_with('-') && text.find_first_not_of("-0.") == std::string::npos) text.erase(0, 1);
     return text;

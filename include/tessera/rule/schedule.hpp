@@ -7,26 +7,31 @@
 //   cosine       s(t) = (1 + cos(pi t / T)) / 2
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include <tessera/core/error.hpp>
 
 namespace tessera::rule {
 
 enum class Decay : std::uint8_t { constant, linear, step, exponential, cosine };
+constexpr std::array<std::string_view, 5> words_of(Decay) {
+    return {"constant", "linear", "step", "exponential", "cosine"};
+}
 
 struct Schedule {
-    Decay schedule = Decay::constant;
+    Decay decay = Decay::constant;
     double warm_up = 0.1;      // a, in (0, 1)
     double factor = 0.5;       // in (0, 1]
     std::size_t every = 500;   // rounds
 
     double operator()(std::size_t round, std::size_t rounds) const {
         const auto t = static_cast<double>(round), T = static_cast<double>(rounds);
-        switch (schedule) {
+        switch (decay) {
             case Decay::constant: return 1;
             case Decay::linear: {
                 const double peak = warm_up * T;

@@ -25,13 +25,15 @@ public:
     Client(const Setup<Me, M>& setup, Id id, const ClientData& data, State state = {})
         : setup_(&setup), id_(id), data_(data), state_(std::move(state)) {}
 
-    // In memory. If the visit throws, the state is as it was.
+    // In memory. If the visit throws, or ends with a number that is not finite in the upload or in the
+    // state, the state is as it was.
     Upload visit(Down received, std::size_t round, Workspace<R>& workspace) {
         const FlushDenormals flush;
         const auto at = setup_->site(data_, id_, round, workspace);
         State next = setup_->settings.stateless ? State{} : state_;
         auto upload = visit_at<Me, M>(setup_->method, at, std::move(received), next);
-        state_ = std::move(next);
+        sound_ = all_finite(next) && all_finite(upload);
+        if (sound_ && !setup_->settings.stateless) state_ = std::move(next);
         return upload;
     }
 
@@ -58,6 +60,7 @@ public:
     }
 
     Id id() const { return id_; }
+    bool sound() const { return sound_; }  // the last visit ended with finite numbers
     const State& state() const { return state_; }
     State take_state() { return std::move(state_); }
 
@@ -66,6 +69,7 @@ private:
     Id id_;
     ClientData data_;
     State state_;
+    bool sound_ = true;
 };
 
 }  // namespace tessera

@@ -212,20 +212,19 @@ private:
             visit.formula_up = formula_bytes(io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload,
                                                                         setup_->initial.size()));
             const auto verdict = seat.merged ? server_.receive(up) : Verdict::accepted;
-            visit.sound = verdict == Verdict::accepted && all_finite(client.state());
+            visit.sound = verdict == Verdict::accepted && client.sound();
         } else {
             auto up = client.visit(std::move(down), server_.round(), workspace);
             visit.bytes_up = framed(up);
             visit.formula_up = formula_bytes(up);
-            const bool finite = all_finite(client.state());
             const auto verdict = seat.merged ? server_.accept(seat.client, std::move(up)) : Verdict::accepted;
-            visit.sound = verdict == Verdict::accepted && finite;
+            visit.sound = verdict == Verdict::accepted && client.sound();
         }
         visit.tally = workspace.tally;
         visit.state = client.take_state();
     }
 
-    // Commits what the visits left and adds them up, in the order of the plan.
+    // Commits what the visits left, if the round counted, and adds them up, in the order of the plan.
     void settle(const Plan& plan, Vec<Visit>& visits, RoundReport& report) {
         Tally tally;
         for (std::size_t i = 0; i < plan.size(); ++i) {
@@ -240,7 +239,8 @@ private:
             tally.steps += v.tally.steps;
             tally.examples += v.tally.examples;
             report.diverged += !v.sound;
-            if (v.sound && !settings().stateless) store_.commit(plan[i].client, std::move(v.state));
+            if (v.sound && report.outcome.counted && !settings().stateless)
+                store_.commit(plan[i].client, std::move(v.state));
         }
         report.trained = plan.size();
         if (tally.steps > 0) report.train_loss = tally.loss / static_cast<double>(tally.steps);

@@ -4,13 +4,15 @@
 //   open_round(plan) -> send / download per client -> accept / receive per upload -> close_round()
 //
 // An upload that is malformed, stale, not expected, a duplicate, not finite or of the wrong size is
-// rejected and counted; it never reaches the fold. If fewer uploads arrive than the quorum asks for, the
-// round does not count and the state is bit for bit what it was.
+// rejected and counted; it never reaches the fold. If fewer uploads arrive than the quorum asks for, if none
+// of those asked for arrives, or if the fold ends in a number that is not finite, the round does not count
+// and the state is bit for bit what it was.
 #pragma once
 
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +20,7 @@
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/client_data.hpp>
 #include <tessera/core/denormals.hpp>
+#include <tessera/core/error.hpp>
 #include <tessera/io/message.hpp>
 #include <tessera/runtime/cohort.hpp>
 #include <tessera/runtime/setup.hpp>
@@ -29,7 +32,7 @@ inline constexpr std::array<std::string_view, 7> verdict_names{
     "accepted", "malformed", "stale", "unexpected", "duplicate", "not finite", "wrong size"};
 
 struct Outcome {
-    bool counted = false;  // false: quorum missed, nothing changed
+    bool counted = false;  // false: nothing changed
     std::size_t merged = 0;
     std::array<std::size_t, verdict_names.size()> verdicts{};
 
@@ -66,8 +69,12 @@ public:
     void open_round(const Plan& plan) {
         position_of_.assign(clients_, no_seat);
         std::size_t merged = 0;
-        for (const auto& seat : plan)
-            if (seat.merged) position_of_[seat.client] = static_cast<std::uint32_t>(merged++);
+        for (const auto& seat : plan) {
+            if (seat.client >= clients_ || position_of_[seat.client] != no_seat)
+                throw ConfigError("the plan seats client " + std::to_string(seat.client) +
+                                  (seat.client >= clients_ ? ", which does not exist" : " twice"));
+            position_of_[seat.client] = seat.merged ? static_cast<std::uint32_t>(merged++) : not_merged;
+        }
         arrived_.assign(merged, 0);
         outcome_ = {};
         uploads_.clear();
@@ -89,7 +96,10 @@ public:
 
     // From any thread, at most once per client and round (a second one is counted as a duplicate when
     // calls do not overlap).
-    Verdict accept(Id client, Upload upload) { return count(admit(client, std::move(upload))); }
+    Verdict accept(Id client, Upload upload) {
+        const FlushDenormals flush;  // as in close_round, so that streamed and kept uploads give the same bits
+        return count(admit(client, std::move(upload)));
+    }
 
     Verdict receive(std::span<const std::byte> bytes) {
         try {
@@ -107,14 +117,13 @@ public:
         const FlushDenormals flush;
         Outcome result = outcome_;
         result.merged = result.verdicts[0];
-        const double needed = setup_->settings.quorum * static_cast<double>(arrived_.size());
-        result.counted = static_cast<double>(result.merged) >= needed;
+        result.counted = quorate(result.merged);
         if (result.counted) {
             State next = state_;
             if constexpr (streams) {
                 if (streaming()) {
                     for (std::size_t p = 0; p < arrived_.size(); ++p)
-                        if (!arrived_[p]) sums_.arrive(setup_->method.fold, p, {});
+                        if (!arrived_[p]) arrive(p, {});
                     finish_sum(setup_->method.fold, hub(), next.w, sums_.total(), next.fold);
                 } else {
                     merge_kept(next);
@@ -122,7 +131,8 @@ public:
             } else {
                 merge_kept(next);
             }
-            state_ = std::move(next);
+            result.counted = all_finite(next);
+            if (result.counted) state_ = std::move(next);
         }
         ++round_;
         abandon_round();
@@ -132,7 +142,7 @@ public:
     Site<M> hub() const { return setup_->site(aux_, 0, round_, workspace_); }
 
 private:
-    static constexpr std::uint32_t no_seat = ~0u;
+    static constexpr std::uint32_t no_seat = ~0u, not_merged = ~0u - 1;
 
     bool streaming() const { return streams && !setup_->settings.keep_uploads; }
 
@@ -141,7 +151,7 @@ private:
         return verdict;
     }
     Verdict admit(Id client, Upload upload) {
-        if (!open_ || client >= clients_ || position_of_[client] == no_seat) return Verdict::unexpected;
+        if (!open_ || client >= clients_ || position_of_[client] >= not_merged) return Verdict::unexpected;
         const std::size_t position = position_of_[client];
         if (arrived_[position]) return Verdict::duplicate;
         if (!all_finite(upload)) return Verdict::not_finite;
@@ -149,13 +159,24 @@ private:
         arrived_[position] = 1;
         if constexpr (streams)
             if (streaming()) {
-                sum_t<std::remove_cvref_t<decltype(setup_->method.fold)>, R> sum;
-                lift_row<M>(setup_->method.fold, row_of(upload), state_.w, sum);
-                sums_.arrive(setup_->method.fold, position, std::move(sum));
+                arrive(position, upload);
                 return Verdict::accepted;
             }
         uploads_[position] = std::move(upload);
         return Verdict::accepted;
+    }
+    void arrive(std::size_t position, const Upload& upload)
+        requires streams
+    {
+        sum_t<std::remove_cvref_t<decltype(setup_->method.fold)>, R> sum;
+        if (arrived_[position]) lift_row<M>(setup_->method.fold, row_of(upload), state_.w, sum);
+        sums_.arrive(setup_->method.fold, position, std::move(sum));
+    }
+    // 7 of 100 meet a quorum of 0.07, which 0.07 * 100 > 7 would deny. An empty plan asks for nobody.
+    bool quorate(std::size_t merged) const {
+        if (arrived_.empty()) return true;
+        return merged > 0 &&
+               static_cast<double>(merged) / static_cast<double>(arrived_.size()) >= setup_->settings.quorum;
     }
     // A method with uploads of its own says itself which of them fit: bool admits(server, upload) const.
     bool fits(const Upload& upload) const {
@@ -171,6 +192,13 @@ private:
         }
     }
     void merge_kept(State& next) {
+        if constexpr (streams)
+            if (outcome_.verdicts[0] < arrived_.size()) {  // empty positions keep their place in the tree
+                sums_.begin(arrived_.size());
+                for (std::size_t p = 0; p < arrived_.size(); ++p) arrive(p, uploads_[p]);
+                finish_sum(setup_->method.fold, hub(), next.w, sums_.total(), next.fold);
+                return;
+            }
         Vec<Upload> present;
         for (std::size_t p = 0; p < arrived_.size(); ++p)
             if (arrived_[p]) present.push_back(std::move(uploads_[p]));

@@ -50,8 +50,8 @@ struct Dirichlet {
         while (!open.empty()) {
             auto& k = open[stream.below(open.size())];
             auto& train = shares[k].train;
-            train.push_back(detail::take_last(
-                left[detail::draw_class(stream, std::span(p).subspan(k * classes, classes), left)]));
+            train.push_back(
+                detail::take_last(left[detail::draw_class(stream, std::span(p).subspan(k * classes, classes), left)]));
             if (train.size() < size) continue;
             k = open.back();
             open.pop_back();
@@ -107,8 +107,8 @@ struct DirichletUnbalanced {
         detail::check_files(pool, settings);
         detail::check_labels(pool, "dirichlet-unbalanced");
         detail::check_alpha(alpha, "dirichlet-unbalanced");
-        detail::require(server >= 0 && server < 1, "dirichlet-unbalanced: server is " + std::to_string(server) +
-                                                       "; it must be in [0, 1)");
+        detail::require(server >= 0 && server < 1,
+                        "dirichlet-unbalanced: server is " + std::to_string(server) + "; it must be in [0, 1)");
 
         std::vector<Share> shares(settings.clients);
         Stream stream(detail::key_of(settings, detail::Draw::deal));
@@ -136,19 +136,18 @@ private:
 
         for (std::size_t c = 0; c < lists.size(); ++c) {
             const auto q = balanced(c, shares, part, end - begin, settings);
-            const auto last = q.rend() - std::find_if(q.rbegin(), q.rend(), [](double x) { return x > 0; });
-            const auto size = static_cast<double>(lists[c].size());
+            const auto last =
+                static_cast<std::size_t>(q.rend() - std::find_if(q.rbegin(), q.rend(), [](double x) { return x > 0; }));
+            const std::size_t size = lists[c].size();
             double reached = 0;
-            auto from = lists[c].begin();
-            for (std::ptrdiff_t k = 0; k < last; ++k) {
-                reached += q[static_cast<std::size_t>(k)];
+            std::size_t from = 0;
+            for (std::size_t k = 0; k < last; ++k) {
+                reached += q[k];
                 // Rounding must not leave a tail to nobody or to a client with q = 0.
-                const auto to = k + 1 == last ? lists[c].end()
-                                              : std::max(from, lists[c].begin() + std::min(
-                                                    static_cast<std::ptrdiff_t>(lists[c].size()),
-                                                    static_cast<std::ptrdiff_t>(reached * size)));
-                auto& mine = shares[static_cast<std::size_t>(k)].*part;
-                mine.insert(mine.end(), from, to);
+                const std::size_t to = k + 1 < last ? detail::part_of(reached, size) : size;
+                const auto cut = std::span(lists[c]).subspan(from, to - from);
+                auto& mine = shares[k].*part;
+                mine.insert(mine.end(), cut.begin(), cut.end());
                 from = to;
             }
         }
@@ -157,23 +156,29 @@ private:
         return kept;
     }
 
-    // Class c's q, zero for clients that hold an N-th of the file, summing to one; uniform among the others
-    // when it gives them nothing. Somebody holds less than an N-th as long as an example is left to deal.
+    // Class c's q among the clients that hold less than an N-th of the file, zero for the others. Somebody holds
+    // less as long as an example is left to deal.
     std::vector<double> balanced(std::size_t c, const std::vector<Share>& shares, std::vector<Index> Share::*part,
                                  std::size_t file, const PartitionSettings& settings) const {
         std::vector<double> q(shares.size());
         Stream stream(detail::key_of(settings, detail::Draw::preference)(c));
         stream.dirichlet(alpha, q);
-        const auto open = [&](std::size_t k) { return (shares[k].*part).size() * shares.size() < file; };
+        std::vector<std::size_t> open;
         double mass = 0;
-        for (std::size_t k = 0; k < q.size(); ++k) mass += q[k] = open(k) ? q[k] : 0;
+        for (std::size_t k = 0; k < q.size(); ++k) {
+            if ((shares[k].*part).size() * shares.size() < file) open.push_back(k);
+            else q[k] = 0;
+            mass += q[k];
+        }
         if (mass > 0) {
             for (auto& share : q) share /= mass;
             return q;
         }
-        std::size_t count = 0;
-        for (std::size_t k = 0; k < q.size(); ++k) count += open(k);
-        for (std::size_t k = 0; k < q.size(); ++k) q[k] = open(k) ? 1 / static_cast<double>(count) : 0;
+        // A small alpha can leave the others numbers below every double. Part of a Dirichlet vector, renormalised,
+        // is one itself, so a fresh draw among the others has the right distribution.
+        std::vector<double> fresh(open.size());
+        stream.dirichlet(alpha, fresh);
+        for (std::size_t i = 0; i < open.size(); ++i) q[open[i]] = fresh[i];
         return q;
     }
 

@@ -25,8 +25,8 @@
 namespace tessera::data {
 
 struct LogNormal {
-    std::size_t labels = 2;  // K, classes per client
-    double sigma = 2;        // in [0, 50]
+    std::size_t labels = 2;        // K, classes per client
+    double sigma = 2;              // in [0, 50]
     std::size_t held_back = 1000;  // X: of each class, not counted when P is scaled
     double train_share = 0.75;     // in (0, 1]
 
@@ -67,7 +67,8 @@ struct LogNormal {
                 if (used[c] + count < lists[c].size()) take(u, c, count);
             }
             detail::shuffle(held[u], stream);
-            const auto cut = held[u].begin() + static_cast<std::ptrdiff_t>(detail::part_of(train_share, held[u].size()));
+            const auto cut =
+                held[u].begin() + static_cast<std::ptrdiff_t>(detail::part_of(train_share, held[u].size()));
             shares[u].train.assign(held[u].begin(), cut);
             shares[u].test.assign(cut, held[u].end());
         }

@@ -31,9 +31,9 @@ struct Natural {
 
         std::vector<Share> shares(settings.clients);
         for (std::size_t i = 0; i < pool.size(); ++i) {
-            detail::require(owner[i] < settings.clients,
-                            "natural: client_of says client " + std::to_string(owner[i]) + " for example " +
-                                std::to_string(i) + ", but clients is " + std::to_string(settings.clients));
+            detail::require(owner[i] < settings.clients, "natural: client_of says client " + std::to_string(owner[i]) +
+                                                             " for example " + std::to_string(i) + ", but clients is " +
+                                                             std::to_string(settings.clients));
             auto& share = shares[owner[i]];
             (files && i >= settings.train_size ? share.test : share.train).push_back(static_cast<Index>(i));
         }

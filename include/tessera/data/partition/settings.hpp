@@ -28,10 +28,10 @@ namespace tessera::data {
 struct PartitionSettings {
     std::size_t clients = 100;
     std::uint64_t seed = 0;
-    std::size_t train_size = 0;  // the pool's first examples are its training file, the rest its test file
-    double validation = 0;       // share of each client's training examples set aside, in [0, 1), rounded down
-    std::size_t unseen = 0;      // clients held out of training, fewer than clients
-    bool allow_empty = false;    // keep clients without a training example; they are never sampled
+    std::size_t train_size = 0;       // the pool's first examples are its training file, the rest its test file
+    double validation = 0;            // share of each client's training examples set aside, in [0, 1), rounded down
+    std::size_t unseen = 0;           // clients held out of training, fewer than clients
+    bool allow_empty = false;         // keep clients without a training example; they are never sampled
     std::span<const Id> client_of{};  // Natural only: whose each example of the pool is
 };
 
@@ -84,9 +84,8 @@ inline void check_labels(const Dataset& pool, const std::string& who) {
 inline void check_per_client(const Dataset& pool, const PartitionSettings& s, std::size_t k, std::size_t examples,
                              const std::string& field) {
     require(k > 0, field + " is 0; it must be at least 1");
-    require(k <= pool.examples().classes,
-            field + " is " + std::to_string(k) + ", more than the " + std::to_string(pool.examples().classes) +
-                " classes of the pool");
+    require(k <= pool.examples().classes, field + " is " + std::to_string(k) + ", more than the " +
+                                              std::to_string(pool.examples().classes) + " classes of the pool");
     require(k <= examples / s.clients, field + " is " + std::to_string(k) + " for each of " +
                                            std::to_string(s.clients) + " clients, more than the " +
                                            std::to_string(examples) + " examples to deal");

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rounds of a run as reflected values, so that a checkpoint carries them and a resumed run reports all.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <tessera/core/bytes.hpp>
+#include <tessera/report/record.hpp>
+#include <tessera/runtime/federation.hpp>
+
+namespace lab {
+
+struct Score {
+    tessera::report::Which model{};
+    tessera::report::SplitOf split{};
+    double pooled = 0, unweighted = 0, loss = 0;  // accuracies, pooled loss
+};
+
+struct Line {
+    std::uint64_t round = 0;  // rounds done, from 1
+    double seconds = 0;
+    std::uint64_t bytes_up = 0, bytes_down = 0;
+    double formula_up = 0, formula_down = 0, flops = 0, train_loss = 0;
+    std::uint64_t trained = 0, merged = 0, rejected = 0, diverged = 0, hash_low = 0, hash_high = 0;
+    tessera::Vec<Score> scores;
+};
+
+struct History {
+    tessera::Vec<Line> lines;
+};
+
+inline Line line_of(const tessera::RoundReport& r) {
+    return {.round = r.round + 1,
+            .seconds = r.seconds,
+            .bytes_up = r.bytes_up,
+            .bytes_down = r.bytes_down,
+            .formula_up = r.formula_bytes_up,
+            .formula_down = r.formula_bytes_down,
+            .flops = r.flops,
+            .train_loss = r.train_loss,
+            .trained = r.trained,
+            .merged = r.outcome.merged,
+            .rejected = r.outcome.rejected(),
+            .diverged = r.diverged,
+            .hash_low = r.state.low,
+            .hash_high = r.state.high,
+            .scores = {}};
+}
+
+inline std::vector<tessera::report::Evaluation> evaluations_of(const Score& s, tessera::report::Pick pick) {
+    using namespace tessera::report;
+    const auto tagged = [&](Average average, Metric metric, double value) {
+        return Evaluation{.model = s.model,
+                          .when = s.model == Which::global ? When::before : When::after,
+                          .on = On::local(),
+                          .split = s.split,
+                          .clients = Whom::all,
+                          .pick = pick,
+                          .average = average,
+                          .metric = metric,
+                          .stage = "",
+                          .value = value};
+    };
+    return {tagged(Average::pooled, Metric::accuracy, s.pooled),
+            tagged(Average::unweighted, Metric::accuracy, s.unweighted), tagged(Average::pooled, Metric::loss, s.loss)};
+}
+
+inline tessera::report::RoundRecord record_of(const Line& l) {
+    tessera::report::RoundRecord record{.round = static_cast<std::size_t>(l.round),
+                                        .seconds = l.seconds,
+                                        .bytes_up = l.bytes_up,
+                                        .bytes_down = l.bytes_down,
+                                        .formula_bytes_up = l.formula_up,
+                                        .formula_bytes_down = l.formula_down,
+                                        .flops = l.flops,
+                                        .trained = l.trained,
+                                        .merged = l.merged,
+                                        .rejected = l.rejected,
+                                        .diverged = l.diverged,
+                                        .state_hash = tessera::Fingerprint{l.hash_low, l.hash_high}.hex(),
+                                        .evaluations = {}};
+    for (const auto& s : l.scores)
+        for (auto& e : evaluations_of(s, tessera::report::Pick::last())) record.evaluations.push_back(std::move(e));
+    return record;
+}
+
+// Each model and split over the last n evaluated rounds.
+inline std::vector<Score> mean_of_last(const History& history, std::size_t n) {
+    std::vector<Score> means;
+    std::vector<double> counts;
+    std::size_t taken = 0;
+    for (auto line = history.lines.rbegin(); line != history.lines.rend() && taken < n; ++line) {
+        if (line->scores.empty()) continue;
+        ++taken;
+        for (const auto& s : line->scores) {
+            std::size_t i = 0;
+            while (i < means.size() && (means[i].model != s.model || means[i].split != s.split)) ++i;
+            if (i == means.size()) {
+                means.push_back({.model = s.model, .split = s.split});
+                counts.push_back(0);
+            }
+            means[i].pooled += s.pooled;
+            means[i].unweighted += s.unweighted;
+            means[i].loss += s.loss;
+            counts[i] += 1;
+        }
+    }
+    for (std::size_t i = 0; i < means.size(); ++i) {
+        means[i].pooled /= counts[i];
+        means[i].unweighted /= counts[i];
+        means[i].loss /= counts[i];
+    }
+    return means;
+}
+
+}  // namespace lab

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What the terminal shows: a bar that redraws itself, or plain lines where nobody watches.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "history.hpp"
+
+namespace lab {
+
+class Progress {
+public:
+    Progress(std::size_t done, std::size_t rounds, bool quiet)
+        : first_(done), rounds_(rounds), quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+    ~Progress() {
+        if (drawn_) std::fputc('\n', stderr);
+    }
+
+    void show(const Line& line) {
+        if (quiet_) return;
+        const auto round = static_cast<std::size_t>(line.round);
+        const std::size_t every = std::max<std::size_t>(1, rounds_ / 20);
+        if (!terminal_ && round % every != 0 && round != rounds_) return;
+        std::string text = "round " + std::to_string(round) + "/" + std::to_string(rounds_);
+        char number[64];
+        for (const auto& s : line.scores) {
+            if (s.split != tessera::report::SplitOf::test) continue;
+            std::snprintf(number, sizeof number, "  %s %.2f %%", std::string(word(s.model)).c_str(), 100 * s.pooled);
+            text += number;
+        }
+        if (line.diverged > 0) text += "  " + std::to_string(line.diverged) + " diverged";
+        const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+        const double left = spent / static_cast<double>(round - first_) * static_cast<double>(rounds_ - round);
+        if (terminal_) {
+            const std::size_t filled = 24 * round / rounds_;
+            std::snprintf(number, sizeof number, "  %.0f s left", left);
+            std::fprintf(stderr, "\r[%s%s] %s%s\033[K", std::string(filled, '#').c_str(),
+                         std::string(24 - filled, '.').c_str(), text.c_str(), number);
+            drawn_ = true;
+        } else {
+            std::fprintf(stderr, "%s\n", text.c_str());
+        }
+    }
+
+private:
+    std::size_t first_, rounds_;
+    bool quiet_, terminal_, drawn_ = false;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace lab

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A run's whole state in one file, written atomically and checked when read.
+//
+//   magic "TSRACKPT" | version | shape of the state's declaration | configuration | round | notes | state | CRC-32C
+//
+// A directory keeps the last two checkpoints. A torn or foreign file is refused with a sentence and the
+// one before it is used. Random streams have no state, so nothing else is needed to go on bit for bit.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <tessera/core/bytes.hpp>
+#include <tessera/core/checksum.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/io/file.hpp>
+#include <tessera/runtime/federation.hpp>
+
+namespace tessera {
+
+inline constexpr std::array<char, 8> checkpoint_magic{'T', 'S', 'R', 'A', 'C', 'K', 'P', 'T'};
+inline constexpr std::uint32_t checkpoint_version = 1;
+
+// `configuration` names the run (settings, data, method); a checkpoint of another one is refused. `notes`
+// are the caller's own bytes and come back as they were, the history of a run for example.
+template <class Me, class M>
+void write_checkpoint(const std::string& path, const Federation<Me, M>& run, const std::string& configuration,
+                      const Bytes& notes = {}) {
+    Bytes out;
+    put(out, checkpoint_magic);
+    put(out, checkpoint_version);
+    put(out, run.shape());
+    put(out, configuration);
+    put(out, notes);
+    run.save(out);
+    put(out, crc32c(out));
+    io::write_file_atomically(path, out);
+}
+
+// Returns the notes. IoError if the file is not a whole checkpoint of this run; the run is then as it was.
+template <class Me, class M>
+Bytes read_checkpoint(const std::string& path, Federation<Me, M>& run, const std::string& configuration) {
+    const auto bytes = io::read_file(path);
+    const std::span<const std::byte> all(bytes);
+    try {
+        if (all.size() < checkpoint_magic.size() + 16) throw WireError("the file is too short to be a checkpoint");
+        Reader in(all.first(all.size() - 4));
+        std::array<char, 8> magic{};
+        std::uint32_t version = 0, sent = 0;
+        std::uint64_t shape = 0;
+        std::string written_for;
+        Bytes notes;
+        get(in, magic);
+        if (magic != checkpoint_magic) throw WireError("the file is not a Tessera checkpoint");
+        get(in, version);
+        if (version != checkpoint_version)
+            throw WireError("the checkpoint has version " + std::to_string(version) + ", this library reads version " +
+                            std::to_string(checkpoint_version));
+        std::memcpy(&sent, all.data() + all.size() - 4, 4);
+        if (sent != crc32c(all.first(all.size() - 4)))
+            throw WireError("the checkpoint is torn: its checksum does not match");
+        get(in, shape);
+        if (shape != run.shape()) throw WireError("the checkpoint is of another method, model or number of clients");
+        get(in, written_for);
+        if (written_for != configuration)
+            throw WireError("the checkpoint is of a run with other settings: " + written_for);
+        get(in, notes);
+        run.restore(in);
+        if (in.left() > 0) throw WireError("bytes follow the end of the checkpoint");
+        return notes;
+    } catch (const WireError& e) {
+        throw IoError(path, e.what());
+    }
+}
+
+// A run's directory of checkpoints, held by one process at a time.
+class CheckpointDirectory {
+public:
+    explicit CheckpointDirectory(std::string directory) : directory_(std::move(directory)), lock_(hold(directory_)) {
+        io::sweep_temporaries(directory_);
+    }
+
+    template <class Me, class M>
+    void save(const Federation<Me, M>& run, const std::string& configuration, const Bytes& notes = {}) const {
+        write_checkpoint(path_of(run.rounds_done()), run, configuration, notes);
+        const auto all = files();
+        for (std::size_t i = 0; i + 2 < all.size(); ++i) io::remove_file(directory_ + "/" + all[i]);
+    }
+
+    struct Resumed {
+        std::string path;
+        Bytes notes;
+        std::vector<std::string> refused;  // newer files that were not usable, and why
+    };
+    // Goes on from the newest usable checkpoint; empty if there is none at all. If there are some and all
+    // are refused, the reason for the newest is thrown.
+    template <class Me, class M>
+    std::optional<Resumed> resume(Federation<Me, M>& run, const std::string& configuration) const {
+        Resumed result;
+        auto all = files();
+        std::optional<IoError> first;
+        for (auto name = all.rbegin(); name != all.rend(); ++name) {
+            try {
+                result.path = directory_ + "/" + *name;
+                result.notes = read_checkpoint(result.path, run, configuration);
+                return result;
+            } catch (const IoError& e) {
+                if (!first) first = e;
+                result.refused.push_back(e.what());
+            }
+        }
+        if (first) throw *first;
+        return std::nullopt;
+    }
+
+private:
+    static io::DirectoryLock hold(const std::string& directory) {
+        io::make_directories(directory);
+        return io::DirectoryLock(directory);
+    }
+    std::string path_of(std::size_t round) const {
+        std::string digits = std::to_string(round);
+        if (digits.size() < 8) digits.insert(0, 8 - digits.size(), '0');
+        return directory_ + "/round-" + digits + ".tessera";
+    }
+    std::vector<std::string> files() const {
+        auto all = io::list_files(directory_);
+        std::erase_if(all, [](const std::string& name) {
+            return !name.starts_with("round-") || !name.ends_with(".tessera");
+        });
+        return all;
+    }
+
+    std::string directory_;
+    io::DirectoryLock lock_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Typed evaluation of a federation (algorithms.md 7.1, 7.2). Nothing here changes a run: predictors are
+// made from copies of what clients keep.
+//
+//   evaluate<Which::personal>(run)                                  every client's model on its own test data
+//   evaluate<Which::global, SplitOf::validation>(run)               the server's model on validation data
+//   evaluate<Which::personal, SplitOf::test, Whom::unseen>(run)     clients that never took part
+//   evaluate_on_union<Which::personal>(run)                         each model on all clients' test data
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tessera/contracts/executor.hpp>
+#include <tessera/exec/serial.hpp>
+#include <tessera/report/evaluation.hpp>
+#include <tessera/runtime/federation.hpp>
+
+namespace tessera {
+
+using report::Average;
+using report::SplitOf;
+using report::When;
+using report::Which;
+using report::Whom;
+
+// A global model is judged before local training, a personal one after it.
+constexpr When seen(Which which) { return which == Which::global ? When::before : When::after; }
+
+namespace detail {
+
+inline std::span<const Index> examples_of(const ClientData& data, SplitOf split) {
+    switch (split) {
+        case SplitOf::test: return data.test;
+        case SplitOf::train: return data.train;
+        case SplitOf::validation: return data.validation;
+    }
+    return {};
+}
+
+// Counts what predict(batch, out) gets right; ties go to the lowest class, numbers that are not finite are wrong.
+template <class R, class Predict>
+report::ClientCount score(Id id, const Predict& predict, const Examples& examples, std::span<const Index> ids,
+                          std::size_t outputs, std::uint8_t* right = nullptr) {
+    constexpr std::size_t chunk = 256;
+    report::ClientCount count{.client = id, .n = ids.size()};
+    Vec<R> out(std::min(chunk, ids.size()) * outputs);
+    for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
+        const Batch<R> batch(examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
+        const Out<R> rows = Out<R>(out).first(batch.size() * outputs);
+        predict(batch, rows);
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            const In<R> row = rows.subspan(i * outputs, outputs);
+            bool correct = false;
+            if (examples.labels) {
+                std::size_t best = 0;
+                for (std::size_t c = 1; c < outputs; ++c) best = row[c] > row[best] ? c : best;
+                correct = best == batch.label(i) && std::isfinite(row[best]);
+                count.loss_sum -= static_cast<double>(row[batch.label(i)]);
+            } else {
+                const double miss = static_cast<double>(row[0]) - static_cast<double>(batch.target(i));
+                count.loss_sum += miss * miss / 2;
+            }
+            count.correct += correct;
+            if (right) right[begin + i] = correct;
+        }
+    }
+    return count;
+}
+
+template <class Me, class M>
+concept HasGlobalModel = requires(const Me& me, const server_t<Me, real<M>>& s) { Vec<real<M>>(s.w); };
+
+// The server's model as a predictor. A method whose w is not a whole model offers global(server, initial).
+template <class Me, class M>
+auto global_predictor(const Federation<Me, M>& run) {
+    using R = real<M>;
+    const auto& setup = run.setup();
+    Vec<R> w;
+    if constexpr (requires { Vec<R>(setup.method.global(run.server(), setup.initial)); })
+        w = setup.method.global(run.server(), setup.initial);
+    else if constexpr (HasGlobalModel<Me, M>)
+        w = run.server().w;
+    else
+        static_assert(sizeof(Me) == 0, "tessera::evaluate: this method has no global model to evaluate");
+    return [&setup, w = std::move(w)](const Batch<R>& b, Out<R> out) { setup.model.predict(w, b, out); };
+}
+
+// judge(id, data, predict) for every client, on the executor; each writes its own slot.
+template <Which W, Whom P, class Me, class M, class E, class Judge>
+void for_each_model(const Federation<Me, M>& run, const E& executor, Judge&& judge) {
+    static_assert(P != Whom::sampled, "tessera::evaluate: name all clients or the unseen ones");
+    using R = real<M>;
+    const std::size_t n = P == Whom::unseen ? run.data().unseen() : run.size();
+    std::vector<Workspace<R>> workspaces(executor.concurrency());
+    const auto data = [&](std::size_t k) { return P == Whom::unseen ? run.data().unseen(k) : run.data()[k]; };
+    if constexpr (W == Which::global) {
+        const auto predict = global_predictor(run);
+        executor.for_each(n, [&](std::size_t k, std::size_t) {
+            const FlushDenormals flush;
+            judge(static_cast<Id>(k), data(k), predict);
+        });
+    } else {
+        executor.for_each(n, [&](std::size_t k, std::size_t worker) {
+            const FlushDenormals flush;
+            const auto serve = [&](const auto& client, auto received, Workspace<R>& workspace) {
+                judge(static_cast<Id>(k), data(k), client.serve(std::move(received), run.rounds_done(), workspace));
+            };
+            if constexpr (P == Whom::unseen) run.at_unseen(static_cast<Id>(k), workspaces[worker], serve);
+            else run.at_client(static_cast<Id>(k), workspaces[worker], serve);
+        });
+    }
+}
+
+}  // namespace detail
+
+template <Which W, SplitOf S = SplitOf::test, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
+report::PerClient<W, seen(W), S, P> evaluate(const Federation<Me, M>& run, const E& executor = {},
+                                             std::string stage = {}) {
+    std::vector<report::ClientCount> counts(P == Whom::unseen ? run.data().unseen() : run.size());
+    const std::size_t outputs = run.setup().model.outputs();
+    detail::for_each_model<W, P>(run, executor, [&](Id k, const ClientData& data, const auto& predict) {
+        counts[k] = detail::score<real<M>>(k, predict, *data.examples, detail::examples_of(data, S), outputs);
+    });
+    return {report::On::local(), report::Pick::last(), std::move(stage), std::move(counts)};
+}
+
+// Global-test: every model on the test data of all clients together.
+template <Which W, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
+report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_union(const Federation<Me, M>& run, const E& executor = {},
+                                                                  std::string stage = {}) {
+    std::vector<report::ClientCount> counts(P == Whom::unseen ? run.data().unseen() : run.size());
+    const std::size_t outputs = run.setup().model.outputs();
+    detail::for_each_model<W, P>(run, executor, [&](Id k, const ClientData&, const auto& predict) {
+        counts[k].client = k;
+        for (std::size_t other = 0; other < run.size(); ++other) {
+            const auto data = run.data()[other];
+            const auto part = detail::score<real<M>>(k, predict, *data.examples, data.test, outputs);
+            counts[k].correct += part.correct;
+            counts[k].loss_sum += part.loss_sum;
+            counts[k].n += part.n;
+        }
+    });
+    return {report::On::union_of_clients(), report::Pick::last(), std::move(stage), std::move(counts)};
+}
+
+// Both models on the same test examples, example by example.
+template <class Me, class M, Executor E = exec::Serial>
+auto break_down(const Federation<Me, M>& run, const E& executor = {}, std::string stage = {}) {
+    std::vector<std::vector<std::uint8_t>> right(run.size());
+    std::vector<report::BreakdownCount> counts(run.size());
+    const std::size_t outputs = run.setup().model.outputs();
+    const auto judged = [&](const ClientData& data, const auto& predict) {
+        std::vector<std::uint8_t> hits(data.test.size());
+        detail::score<real<M>>(0, predict, *data.examples, data.test, outputs, hits.data());
+        return hits;
+    };
+    detail::for_each_model<Which::global, Whom::all>(
+        run, executor, [&](Id k, const ClientData& data, const auto& predict) { right[k] = judged(data, predict); });
+    detail::for_each_model<Which::personal, Whom::all>(
+        run, executor, [&](Id k, const ClientData& data, const auto& predict) {
+            counts[k] = report::break_down(k, right[k], judged(data, predict));
+        });
+    using Result = report::Breakdown<When::before, When::after, SplitOf::test, Whom::all>;
+    return Result(report::On::local(), report::Pick::last(), std::move(stage), std::move(counts));
+}
+
+}  // namespace tessera

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Replaces the global operator new of this room's program, to count what goes to the heap.
+#include <tessera/core/arena.hpp>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+std::atomic<std::size_t> news{0}, deletes{0};
+
+void* counted(std::size_t size, std::size_t align) noexcept {
+    ++news;
+    return std::aligned_alloc(align, (size + align - 1) / align * align + (size == 0 ? align : 0));
+}
+void* counted_or_throw(std::size_t size, std::size_t align) {
+    if (void* memory = counted(size, align)) return memory;
+    throw std::bad_alloc();
+}
+void give_back(void* memory) noexcept {
+    if (memory) ++deletes;
+    std::free(memory);
+}
+
+constexpr std::size_t plain = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+
+}  // namespace
+
+void* operator new(std::size_t size) { return counted_or_throw(size, plain); }
+void* operator new(std::size_t size, std::align_val_t align) {
+    return counted_or_throw(size, static_cast<std::size_t>(align));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted(size, plain); }
+void* operator new(std::size_t size, std::align_val_t align, const std::nothrow_t&) noexcept {
+    return counted(size, static_cast<std::size_t>(align));
+}
+void operator delete(void* memory) noexcept { give_back(memory); }
+void operator delete(void* memory, std::size_t) noexcept { give_back(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { give_back(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { give_back(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { give_back(memory); }
+void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept { give_back(memory); }
+
+namespace {
+
+using namespace tessera;
+
+// Calls to operator new while f runs.
+template <class F>
+std::size_t heap_calls(F&& f) {
+    const std::size_t before = news;
+    f();
+    return news - before;
+}
+
+// What a visit does: vectors of several sizes and types, copied, grown and thrown away.
+void work() {
+    Vec<float> w(7850, 1.0f), gradient(7850);
+    Vec<float> received = w;
+    Vec<std::uint32_t> order;
+    for (std::uint32_t i = 0; i < 600; ++i) order.push_back(i);
+    Vec<Vec<double>> rows(3, Vec<double>(10));
+    rows.emplace_back(100);
+    std::swap(w, gradient);
+}
+
+}  // namespace
+
+TEST_CASE("the counter sees the heap") {
+    CHECK(heap_calls([] { Vec<float> v(10); }) == 1);
+    CHECK(heap_calls([] { auto p = std::make_unique<int>(3); }) == 1);
+    CHECK(heap_calls([] { Vec<float> v; }) == 0);
+}
+
+TEST_CASE("a block is aligned to a cache line, with and without an arena, new and used") {
+    const auto aligned = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % alignment == 0; };
+    static_assert(alignment == 64);
+    Arena arena;
+    for (int round = 0; round < 2; ++round)
+        for (std::size_t n = 1; n < 3000; n += 37) {
+            CHECK(aligned(Vec<char>(n).data()));
+            const Arena::Use use(arena);
+            CHECK(aligned(Vec<char>(n).data()));
+            CHECK(aligned(Vec<double>(n).data()));
+        }
+}
+
+TEST_CASE("a warm arena takes nothing from the heap; without one every vector does") {
+    Arena arena;
+    const Arena::Use use(arena);
+    CHECK(heap_calls(work) > 0);
+    CHECK(heap_calls(work) == 0);
+    CHECK(heap_calls([] {
+              for (int i = 0; i < 100; ++i) work();
+          }) == 0);
+}
+
+TEST_CASE("negative control: cold work goes to the heap every time") {
+    const auto first = heap_calls(work);
+    CHECK(first > 0);
+    CHECK(heap_calls(work) == first);
+}
+
+TEST_CASE("a released block is the next one of its size") {
+    Arena arena;
+    const Arena::Use use(arena);
+    void* first = Arena::allocate(1000);
+    Arena::release(first, 1000);
+    void* other = Arena::allocate(5000);
+    CHECK(other != first);
+    void* again = Arena::allocate(1000);
+    CHECK(again == first);
+    Arena::release(again, 1000);
+    Arena::release(other, 5000);
+}
+
+TEST_CASE("a request is served by its own size class, whose blocks hold every byte of it") {
+    Arena arena;
+    const Arena::Use use(arena);
+    for (std::size_t bytes = 1; bytes < 70'000; bytes += 1 + bytes / 50) {
+        auto* block = static_cast<unsigned char*>(Arena::allocate(bytes));
+        for (std::size_t i = 0; i < bytes; ++i) block[i] = 0xA5;  // AddressSanitizer checks the size
+        Arena::release(block, bytes);
+        // A block may serve any request of its class, so no class may hand out less than was asked for.
+        auto* again = static_cast<unsigned char*>(Arena::allocate(bytes));
+        CHECK(again == block);
+        for (std::size_t i = 0; i < bytes; ++i) again[i] = 0x5A;
+        Arena::release(again, bytes);
+    }
+    // Twice the size never comes from the same class: at most a quarter of a block is idle.
+    for (std::size_t bytes = 64; bytes < 70'000; bytes = bytes * 9 / 8) {
+        void* small = Arena::allocate(bytes);
+        Arena::release(small, bytes);
+        void* large = Arena::allocate(2 * bytes);
+        CHECK(large != small);
+        Arena::release(large, 2 * bytes);
+    }
+}
+
+TEST_CASE("size classes grow, hold what they promise and waste at most a quarter") {
+    std::size_t before = 0;
+    for (std::size_t bytes = 1; bytes < 2'000'000; bytes += 1 + bytes / 200) {
+        const auto kind = detail::kind_of(bytes);
+        const auto lines = (bytes + alignment - 1) / alignment * alignment;
+        CHECK(kind >= before);
+        CHECK(kind < 256);
+        CHECK(detail::bytes_of(kind) >= bytes);
+        CHECK(4 * (detail::bytes_of(kind) - lines) <= detail::bytes_of(kind));
+        CHECK(detail::kind_of(detail::bytes_of(kind)) == kind);
+        before = kind;
+    }
+}
+
+TEST_CASE("a vector grows across size classes and keeps its values") {
+    Arena arena;
+    const Arena::Use use(arena);
+    for (int round = 0; round < 2; ++round) {
+        const auto calls = heap_calls([] {
+            Vec<std::uint64_t> v;
+            for (std::uint64_t i = 0; i < 20'000; ++i) v.push_back(i * i);
+            std::size_t wrong = 0;
+            for (std::uint64_t i = 0; i < 20'000; ++i) wrong += v[i] != i * i;
+            CHECK(wrong == 0);
+        });
+        if (round > 0) CHECK(calls == 0);
+    }
+}
+
+TEST_CASE("a vector may outlive its arena") {
+    Vec<double> survivor;
+    {
+        Arena arena;
+        const Arena::Use use(arena);
+        survivor.assign(1000, 0.5);
+        Vec<double> shrunk(survivor.begin(), survivor.begin() + 10);
+        survivor.swap(shrunk);
+        survivor.swap(shrunk);
+    }
+    survivor.push_back(1.5);  // grows without any arena
+    CHECK(std::accumulate(survivor.begin(), survivor.end(), 0.0) == 501.5);
+}
+
+TEST_CASE("arenas return what they hold to the heap") {
+    const std::size_t news_before = news, deletes_before = deletes;
+    {
+        Arena arena;
+        const Arena::Use use(arena);
+        work();
+    }
+    CHECK(news - news_before > 0);
+    CHECK(news - news_before == deletes - deletes_before);
+}
+
+TEST_CASE("uses nest: the arena before comes back") {
+    Arena outer, inner;
+    const Arena::Use use(outer);
+    void* block = Arena::allocate(100);
+    Arena::release(block, 100);
+    {
+        const Arena::Use nested(inner);
+        void* other = Arena::allocate(100);
+        CHECK(other != block);  // the outer one is not asked: it is no parent
+        Arena::release(other, 100);
+    }
+    void* again = Arena::allocate(100);
+    CHECK(again == block);
+    Arena::release(again, 100);
+}
+
+TEST_CASE("a block belongs to the thread that releases it") {
+    Arena server, worker;
+    Vec<float> upload;
+    const float* born = nullptr;
+    std::thread([&] {
+        const Arena::Use use(worker);
+        upload.assign(500, 2.0f);
+        born = upload.data();
+    }).join();
+    const Arena::Use use(server);
+    CHECK(upload[499] == 2.0f);
+    Vec<float>().swap(upload);  // dies here
+    const Vec<float> next(500);
+    CHECK(next.data() == born);
+    // The worker's arena has lost it.
+    std::thread([&] {
+        const Arena::Use use_worker(worker);
+        CHECK(heap_calls([] { Vec<float> v(500); }) == 1);
+    }).join();
+}
+
+TEST_CASE("a worker falls back on its parent, and only then on the heap") {
+    Arena parent;
+    Arena worker(parent), stranger;
+    const void* released = nullptr;
+    {
+        const Arena::Use use(parent);
+        const Vec<float> v(500);
+        released = v.data();
+    }
+    {
+        const Arena::Use use(stranger);
+        CHECK(heap_calls([] { Vec<float> v(500); }) == 1);
+    }
+    const Arena::Use use(worker);
+    CHECK(heap_calls([&] {
+              const Vec<float> v(500);
+              CHECK(v.data() == released);
+          }) == 0);
+    // It was released to the worker, not to the parent.
+    CHECK(heap_calls([&] {
+              const Vec<float> v(500);
+              CHECK(v.data() == released);
+              const Arena::Use up(parent);
+              CHECK(heap_calls([] { Vec<float> other(500); }) == 1);
+          }) == 1);
+}
+
+TEST_CASE("workers share a parent without sharing a block") {
+    Arena parent;
+    {
+        const Arena::Use use(parent);
+        Vec<Vec<int>> stock(32, Vec<int>(100));
+    }
+    std::atomic<std::size_t> wrong{0};
+    std::vector<std::thread> threads;
+    for (int id = 0; id < 4; ++id)
+        threads.emplace_back([&, id] {
+            Arena own(parent);
+            for (int round = 0; round < 200; ++round) {
+                const Arena::Use use(own);
+                Vec<Vec<int>> mine(8, Vec<int>(100, id));
+                for (const auto& v : mine)
+                    for (const int x : v) wrong += x != id;
+                const Arena::Use up(parent);  // some go back to the parent
+                Vec<int>().swap(mine.front());
+            }
+        });
+    for (auto& t : threads) t.join();
+    CHECK(wrong == 0);
+}
