@@ -109,10 +109,11 @@ TEST_CASE("the mean is what the contract says it is") {
 
 TEST_CASE_TEMPLATE("weighted mean, by hand", R, float, double) {
     const Vec<R> a{2, -1}, b{5, 3};
-    CHECK(folded<R>({1, 1}, {{a, 1}, {b, 3}}) == Vec<R>{R(4.25), 2});
+    // A weight of 1/3 relative to the largest rounds in double: 1e-15. In float the result is exact.
+    CHECK(support::distance(folded<R>({1, 1}, {{a, 1}, {b, 3}}), {R(4.25), 2}) < 1e-15);
     CHECK(folded<R>({1, 1}, {{a, 1}, {b, 1}}) == Vec<R>{R(3.5), 1});
     CHECK(folded<R>({1, 1}, {{b, 0.25}}) == b);  // one row, whatever its weight
-    CHECK(folded<R>({1, 1}, {{a, 3}, {b, 1}}) != Vec<R>{R(4.25), 2});
+    CHECK(support::distance(folded<R>({1, 1}, {{a, 3}, {b, 1}}), {R(4.25), 2}) > 0.1);
 }
 
 TEST_CASE_TEMPLATE("absent coordinates read \"unchanged\" (V-SPA-1, mean of updates)", R, float, double) {

@@ -89,6 +89,26 @@ struct SumOf<F, R> {
 
 template <class F, class M>
 concept Fold = detail::is_fold<F, M>();
+
+namespace detail {
+template <class F, class M>
+concept FoldUnlessConst = !Fold<F, M> && requires(F fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows,
+                                                  memory_t<F, real<M>>& memory) { fold.fold(hub, w, rows, memory); };
+}  // namespace detail
+
+// The same in sentences: static_assert(check_fold<Mine, SomeModel>()) says what a fold of yours still lacks.
+template <class F, class M>
+consteval bool check_fold() {
+    constexpr bool forgets_const = detail::FoldUnlessConst<F, M>, folds = Fold<F, M>;
+    static_assert(!forgets_const,
+                  "tessera::Fold: `fold` must be const and return nothing; what it changes belongs in `template <class "
+                  "R> struct Memory`");
+    static_assert(forgets_const || folds,
+                  "tessera::Fold: an aggregator needs `void fold(site, w, rows, memory) const` (and, if it remembers, "
+                  "`template <class R> struct Memory`)");
+    return true;
+}
+
 template <class F, class M>
 concept LinearFold = Fold<F, M> && detail::is_linear<F, M>();
 

@@ -109,6 +109,8 @@ consteval bool verbs_are_spelt() {
 
 template <class Me, class R>
 struct ServerOf {
+    static constexpr bool has_fold = requires(const Me& me) { me.fold; };
+    static_assert(has_fold, "tessera::Method: a method needs a member `fold`, or a `Server<R>` and a `merge` of its own");
     using type = Shared<decltype(Me::fold), R>;
 };
 template <class Me, class R>
@@ -118,11 +120,13 @@ struct ServerOf<Me, R> {
 };
 template <class Me, class R>
 struct ClientOf {
+    static_assert(verbs_are_spelt<Me>());  // here, because whoever uses a method asks for its client's state first
     using type = Nothing;
 };
 template <class Me, class R>
     requires requires { typename Me::template Client<R>; }
 struct ClientOf<Me, R> {
+    static_assert(verbs_are_spelt<Me>());
     using type = typename Me::template Client<R>;
 };
 
@@ -136,9 +140,11 @@ using client_t = typename detail::ClientOf<Me, R>::type;
 template <class Me, class M>
 server_t<Me, real<M>> open_at(const Me& me, const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) {
     if constexpr (detail::names_open<Me>) {
-        static_assert(requires { me.open(hub, std::move(w0), clients); },
+        constexpr bool callable = requires { server_t<Me, real<M>>(me.open(hub, std::move(w0), clients)); };
+        static_assert(callable,
                       "tessera::Method: open must be callable as open(site, w0, clients) const and return Server");
-        return me.open(hub, std::move(w0), clients);
+        if constexpr (callable) return me.open(hub, std::move(w0), clients);
+        else return {};
     } else if constexpr (requires { server_t<Me, real<M>>{std::move(w0)}; }) {
         return {std::move(w0)};
     } else {
@@ -149,12 +155,13 @@ server_t<Me, real<M>> open_at(const Me& me, const Site<M>& hub, Vec<real<M>> w0,
 template <class Me, class R>
 auto send_to(const Me& me, const server_t<Me, R>& server, Id client) {
     if constexpr (detail::names_send<Me>) {
-        static_assert(requires { me.send(server, client); },
-                      "tessera::Method: send must be callable as send(const Server&, Id) const");
-        return me.send(server, client);
+        constexpr bool callable = requires { me.send(server, client); };
+        static_assert(callable, "tessera::Method: send must be callable as send(const Server&, Id) const");
+        if constexpr (callable) return me.send(server, client);
     } else {
-        static_assert(requires { server.w; }, "tessera::Method: the default `send` needs a Server with a member `w`");
-        return server.w;
+        constexpr bool has_w = requires { server.w; };
+        static_assert(has_w, "tessera::Method: the default `send` needs a Server with a member `w`");
+        if constexpr (has_w) return server.w;
     }
 }
 template <class Me, class R>
@@ -180,10 +187,10 @@ void merge_at(const Me& me, const Site<M>& hub, server_t<Me, real<M>>& server, s
         if constexpr (callable) me.merge(hub, server, ups);
     } else {
         using F = std::remove_cvref_t<decltype(me.fold)>;
-        static_assert(Fold<F, M>,
-                      "tessera::Fold: an aggregator needs `void fold(site, w, rows, memory) const` (and, if it "
-                      "remembers, `template <class R> struct Memory`)");
-        if constexpr (Fold<F, M>) {
+        constexpr bool has_rows = requires { row_of(ups[0]); };
+        static_assert(check_fold<F, M>());
+        static_assert(has_rows, "tessera::Method: the default `merge` needs uploads with members `x` and `weight`");
+        if constexpr (Fold<F, M> && has_rows) {
             const auto rows = rows_of(ups);
             fold_rows(me.fold, hub, server.w, Rows<real<M>>(rows), server.fold);
         }

@@ -28,6 +28,31 @@ concept Model = std::copyable<M> && std::floating_point<typename M::Real> &&
                     { model.predict(x, batch, out) } -> std::same_as<void>;  // outputs() log-probabilities an example
                 };
 
+// The same, one sentence at a time: static_assert(check_model<Mine>()) says what a model of yours still lacks.
+template <class M>
+consteval bool check_model() {
+    constexpr bool has_real = requires { requires std::floating_point<typename M::Real>; };
+    static_assert(has_real, "tessera::Model: a model needs `using Real = float;` (or double)");
+    static_assert(std::copyable<M>, "tessera::Model: a model must be copyable");
+    if constexpr (has_real) {
+        using R = typename M::Real;
+        using B = const Batch<R>&;
+        constexpr bool layout = requires(const M m) { { m.layout() } -> std::convertible_to<Layout>; };
+        constexpr bool outputs = requires(const M m) { { m.outputs() } -> std::convertible_to<std::size_t>; };
+        constexpr bool gradient =
+            requires(const M m, In<R> x, B b, Out<R> o) { { m.gradient(x, b, o) } -> std::convertible_to<double>; };
+        constexpr bool predict =
+            requires(const M m, In<R> x, B b, Out<R> o) { { m.predict(x, b, o) } -> std::same_as<void>; };
+        static_assert(layout, "tessera::Model: a model needs `Layout layout() const`");
+        static_assert(outputs, "tessera::Model: a model needs `std::size_t outputs() const`");
+        static_assert(gradient, "tessera::Model: a model needs `double gradient(x, batch, out) const`, which returns "
+                                "the mean loss and writes its gradient");
+        static_assert(predict, "tessera::Model: a model needs `void predict(x, batch, out) const`, which writes "
+                               "outputs() log-probabilities an example");
+    }
+    return true;
+}
+
 // What a method asks of a step. A field enters only when two methods need it and it acts per coordinate.
 template <class R>
 struct Terms {

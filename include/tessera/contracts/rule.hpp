@@ -15,10 +15,21 @@ concept Rule = std::copyable<Q> && requires(const Q rule, const Site<M>& at, Vec
     { rule.step(at, x, b, terms, memory) } -> std::convertible_to<double>;  // moves x, returns the batch's loss
 };
 
+namespace detail {
+template <class Q, class M>
+concept RuleUnlessConst = !Rule<Q, M> && requires(Q rule, const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b,
+                                                  const Terms<real<M>>& terms, memory_t<Q, real<M>>& memory) {
+    rule.step(at, x, b, terms, memory);
+};
+}  // namespace detail
+
 // A rule at a place, with a memory that lives as long as the walk: an optimizer created anew (0.3).
 template <Model M, class Q>
 class Walk {
-    static_assert(Rule<Q, M>,
+    static_assert(!detail::RuleUnlessConst<Q, M>,
+                  "tessera::Rule: `step` must be const and return the batch's loss; what it changes belongs in "
+                  "`template <class R> struct Memory`");
+    static_assert(detail::RuleUnlessConst<Q, M> || Rule<Q, M>,
                   "tessera::Rule: a local rule needs `double step(site, x, batch, terms, memory) const` (and, if it "
                   "remembers, `template <class R> struct Memory`)");
 

@@ -5,8 +5,9 @@
 //
 // Read: type 0x08, 1 to 8 dimensions, none of them zero, and nothing behind the array. A gzip file is one
 // member; further members and other trailing bytes are refused. Memory is taken only after the dimensions
-// agree with what the file can hold: for gzip, 200 times its size and 64 KiB (images reach 5 times, labels
-// 10). A damaged file is an IoError that names the field and its offset, counted after decompression.
+// agree with what the file can hold: for gzip, 200 times its size and 64 KiB (Fashion-MNIST needs twice its
+// size). A damaged file is an IoError that names the field and its offset in the array's file; what gzip itself
+// finds wrong has its offset in the compressed one.
 // Needs: zlib (component `zlib`).
 #pragma once
 

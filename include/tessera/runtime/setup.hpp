@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <tessera/contracts/method.hpp>
+#include <tessera/core/client_data.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/reflect.hpp>
 

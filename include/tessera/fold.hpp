@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Aggregators and their decorators.
+#pragma once
+
+#include <tessera/fold/mean.hpp>
+#include <tessera/fold/relax.hpp>
+#include <tessera/fold/server_adaptive.hpp>
+#include <tessera/fold/server_momentum.hpp>

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Files and messages. Readers that need zlib are included by name.
+#pragma once
+
+#include <tessera/io/file.hpp>
+#include <tessera/io/message.hpp>
+#include <tessera/io/model_file.hpp>
+#include <tessera/io/npy.hpp>
+#include <tessera/io/npz.hpp>
+#include <tessera/io/safetensors.hpp>
+#include <tessera/io/split_file.hpp>
+#include <tessera/io/tensor.hpp>

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Layers, losses, networks, the model zoo, models chosen at run time.
+#pragma once
+
+#include <tessera/nn/activation.hpp>
+#include <tessera/nn/any_model.hpp>
+#include <tessera/nn/layer.hpp>
+#include <tessera/nn/linear.hpp>
+#include <tessera/nn/loss.hpp>
+#include <tessera/nn/network.hpp>
+#include <tessera/nn/sequential.hpp>
+#include <tessera/nn/zoo.hpp>

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Local update rules.
+#pragma once
+
+#include <tessera/rule/schedule.hpp>
+#include <tessera/rule/sgd.hpp>
+#include <tessera/rule/step.hpp>

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The round, the endpoints, evaluation, checkpoints.
+#pragma once
+
+#include <tessera/runtime/checkpoint.hpp>
+#include <tessera/runtime/client.hpp>
+#include <tessera/runtime/cohort.hpp>
+#include <tessera/runtime/controls.hpp>
+#include <tessera/runtime/evaluate.hpp>
+#include <tessera/runtime/export.hpp>
+#include <tessera/runtime/federation.hpp>
+#include <tessera/runtime/server.hpp>
+#include <tessera/runtime/setup.hpp>
+#include <tessera/runtime/store.hpp>

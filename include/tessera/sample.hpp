@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Who takes part in a round.
+#pragma once
+
+#include <tessera/sample/everyone.hpp>
+#include <tessera/sample/uniform.hpp>

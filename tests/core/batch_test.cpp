@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/core/batch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tessera/contracts/site.hpp>
+
+namespace {
+
+using namespace tessera;
+
+// Four rows of three numbers that all storages can hold.
+const std::vector<std::uint8_t> as_bytes{0, 1, 2, 10, 11, 12, 20, 21, 22, 255, 128, 64};
+const std::vector<float> as_floats(as_bytes.begin(), as_bytes.end());
+const std::vector<double> as_doubles(as_bytes.begin(), as_bytes.end());
+const std::vector<std::int32_t> labels{3, 1, 4, 0};
+
+Examples stored(Storage storage) {
+    Examples e{.size = 4, .width = 3, .storage = storage, .labels = labels.data(), .classes = 5};
+    switch (storage) {
+        case Storage::float32: e.rows = as_floats.data(); break;
+        case Storage::float64: e.rows = as_doubles.data(); break;
+        case Storage::bytes: e.rows = as_bytes.data(); break;
+        case Storage::callback:
+            e.rows = as_floats.data();
+            e.fetch = [](const void* rows, std::size_t example, float* out) {
+                std::copy_n(static_cast<const float*>(rows) + 3 * example, 3, out);
+            };
+            break;
+    }
+    return e;
+}
+constexpr Storage storages[] = {Storage::float32, Storage::float64, Storage::bytes, Storage::callback};
+
+template <class R>
+std::vector<R> plain(const Vec<R>& x) {
+    return {x.begin(), x.end()};
+}
+std::vector<Index> ids_of(const Batch<double>& b) { return {b.ids().begin(), b.ids().end()}; }
+
+// A site needs a model only to know its type of numbers.
+struct Unused {
+    using Real = double;
+};
+struct Client {
+    std::vector<Index> ids;
+    Examples examples = stored(Storage::float64);
+    Site<Unused> site(std::size_t batch, std::size_t round = 0) const {
+        return {.examples = &examples, .ids = ids, .key = Key{5}, .batch = batch, .round = round};
+    }
+};
+std::vector<std::vector<Index>> walk(const Batches<double>& batches) {
+    std::vector<std::vector<Index>> out;
+    for (const auto& batch : batches) out.push_back(ids_of(batch));
+    return out;
+}
+std::vector<Index> joined(const std::vector<std::vector<Index>>& batches, std::size_t begin, std::size_t end) {
+    std::vector<Index> out;
+    for (std::size_t i = begin; i < end; ++i) out.insert(out.end(), batches[i].begin(), batches[i].end());
+    return out;
+}
+std::vector<Index> sorted(std::vector<Index> ids) {
+    std::sort(ids.begin(), ids.end());
+    return ids;
+}
+using Lists = std::vector<std::vector<Index>>;
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("a batch reads the same numbers from every storage", R, float, double) {
+    const std::vector<Index> ids{3, 1, 1};  // in this order, and again
+    for (const Storage storage : storages) {
+        CAPTURE(static_cast<int>(storage));
+        const Examples examples = stored(storage);
+        const Batch<R> batch(examples, ids);
+        CHECK(batch.size() == 3);
+        CHECK(batch.width() == 3);
+        CHECK(plain(batch.inputs()) == std::vector<R>{255, 128, 64, 10, 11, 12, 10, 11, 12});
+        std::vector<R> row(3, R(-1));
+        batch.read(0, row);
+        CHECK(row == std::vector<R>{255, 128, 64});
+        CHECK(batch.label(0) == 0);
+        CHECK(batch.label(1) == 1);
+        CHECK(batch.target(0) == 0);
+        CHECK(batch.target(2) == 1);
+    }
+}
+
+TEST_CASE("a row is lent where it lies only when it is of the batch's type") {
+    const std::vector<Index> ids{2};
+    for (const Storage storage : storages) {
+        CAPTURE(static_cast<int>(storage));
+        const Examples examples = stored(storage);
+        const Batch<float> narrow(examples, ids);
+        const Batch<double> wide(examples, ids);
+        CHECK(narrow.row(0) == (storage == Storage::float32 ? as_floats.data() + 6 : nullptr));
+        CHECK(wide.row(0) == (storage == Storage::float64 ? as_doubles.data() + 6 : nullptr));
+        CHECK(narrow.bytes(0) == (storage == Storage::bytes ? as_bytes.data() + 6 : nullptr));
+    }
+}
+
+TEST_CASE("bytes are shifted and scaled when read; other storages are not") {
+    const std::vector<Index> ids{1};
+    for (const Storage storage : storages) {
+        auto examples = stored(storage);
+        examples.shift = 8;
+        examples.scale = 0.5f;
+        const auto read = plain(Batch<double>(examples, ids).inputs());
+        if (storage == Storage::bytes) CHECK(read == std::vector<double>{1, 1.5, 2});
+        else CHECK(read == std::vector<double>{10, 11, 12});
+    }
+}
+
+TEST_CASE("real targets come before labels") {
+    const std::vector<double> targets{0.5, 1.5, 2.5, 3.5};
+    auto examples = stored(Storage::float64);
+    examples.targets = targets.data();
+    const std::vector<Index> ids{2, 0};
+    const Batch<double> batch(examples, ids);
+    CHECK(batch.target(0) == 2.5);
+    CHECK(batch.target(1) == 0.5);
+    CHECK(batch.label(0) == 4);
+}
+
+TEST_CASE("weights belong to examples, not to positions") {
+    const auto examples = stored(Storage::float64);
+    const std::vector<Index> ids{3, 0, 3};
+    const std::vector<double> weights{10, 11, 12, 13};
+    const Batch<double> batch(examples, ids, weights);
+    CHECK(batch.weighted());
+    CHECK(batch.weight(0) == 13);
+    CHECK(batch.weight(1) == 10);
+    CHECK(batch.weight(2) == 13);
+    CHECK(batch.part(1, 2).weight(0) == 10);
+    CHECK(batch.evaluated().weight(0) == 13);
+    const Batch<double> without(examples, ids);
+    CHECK_FALSE(without.weighted());
+    CHECK(without.weight(1) == 1);
+}
+
+TEST_CASE("a batch with a draw is for training, without one for evaluation") {
+    const auto examples = stored(Storage::float64);
+    const std::vector<Index> ids{0, 1};
+    const Key draw = Key{9}(1);
+    const Batch<double> training(examples, ids, {}, &draw), evaluation(examples, ids);
+    CHECK(training.training());
+    CHECK(training.draw() == draw);
+    CHECK_FALSE(evaluation.training());
+    CHECK_FALSE(training.evaluated().training());
+    CHECK(training.evaluated().draw() == Key{});
+    CHECK(ids_of(training.evaluated()) == ids);
+    CHECK(training.part(1, 1).training());
+    CHECK(training.part(1, 1).draw() == draw);
+}
+
+TEST_CASE("a part of a batch is a batch") {
+    const auto examples = stored(Storage::float64);
+    const std::vector<Index> ids{3, 2, 1, 0};
+    const Batch<double> batch(examples, ids);
+    CHECK(ids_of(batch.part(1, 2)) == std::vector<Index>{2, 1});
+    CHECK(plain(batch.part(3, 1).inputs()) == std::vector<double>{0, 1, 2});
+    CHECK(batch.part(2, 0).size() == 0);
+    CHECK(batch.part(4, 0).inputs().empty());
+    CHECK(batch.size() == 4);
+}
+
+TEST_CASE("a list of batches cuts its order where it was appended") {
+    const auto examples = stored(Storage::float64);
+    Batches<double> batches(examples, Key{1});
+    CHECK(walk(batches).empty());
+    const std::vector<Index> a{2, 0}, b{1}, c{3, 3, 3};
+    batches.append(a);
+    batches.append(b);
+    batches.append(c);
+    CHECK(batches.size() == 3);
+    CHECK(walk(batches) == Lists{a, b, c});
+    CHECK(ids_of(batches[2]) == c);
+}
+
+TEST_CASE("every batch of a list has a draw of its own, keyed by its place") {
+    const auto examples = stored(Storage::float64);
+    Batches<double> batches(examples, Key{1});
+    const std::vector<Index> same{0, 1};
+    for (int i = 0; i < 3; ++i) batches.append(same);
+    for (const auto& batch : batches) CHECK(batch.training());
+    CHECK(batches[1].draw() == Key{1}(1));
+    CHECK(batches[0].draw() != batches[1].draw());
+    CHECK(batches[1].draw() != batches[2].draw());
+
+    const std::vector<double> weights{4, 5, 6, 7};
+    CHECK_FALSE(batches[0].weighted());
+    const auto weighted = std::move(batches).weighted(weights);
+    CHECK(weighted.size() == 3);
+    CHECK(weighted[2].weight(1) == 5);
+}
+
+TEST_CASE("epochs: each pass is a new permutation, cut into batches, the short last one kept") {
+    const Client client{{0, 2, 3, 1, 0, 2, 3}};  // examples may be there twice
+    const auto batches = walk(client.site(3).epochs(2));
+    REQUIRE(batches.size() == 6);
+    for (std::size_t i = 0; i < 6; ++i) CHECK(batches[i].size() == (i % 3 == 2 ? 1 : 3));
+    CHECK(sorted(joined(batches, 0, 3)) == sorted(client.ids));
+    CHECK(sorted(joined(batches, 3, 6)) == sorted(client.ids));
+
+    const Client large{[] {
+        std::vector<Index> ids(100);
+        for (std::size_t i = 0; i < 100; ++i) ids[i] = static_cast<Index>(i);
+        return ids;
+    }()};
+    const auto passes = walk(large.site(0).epochs(2));  // batch 0: all at once
+    REQUIRE(passes.size() == 2);
+    CHECK(passes[0] != passes[1]);
+    CHECK(passes[0] != large.ids);
+    CHECK(sorted(passes[1]) == large.ids);
+    CHECK(walk(large.site(0).epochs(2)) == passes);               // a function of the key
+    CHECK(walk(large.site(0).epochs(1)) == Lists{passes[0]});     // whatever comes after
+    CHECK(walk(large.site(0, 1).epochs(1))[0] != passes[0]);      // another round
+    CHECK(walk(large.site(0).epochs(1, Pass::own))[0] != passes[0]);
+    CHECK(walk(Client{}.site(3).epochs(2)).empty());
+}
+
+TEST_CASE("stream: infinite, reshuffled at each refill, and it remembers its place") {
+    const Client client{{0, 1, 2, 3, 4, 5, 6}};
+    const auto site = client.site(3);
+    Cursor at;
+    const auto all = walk(site.stream(at, 9));
+    REQUIRE(all.size() == 9);
+    CHECK(at.pass == 3);
+    CHECK(at.at == 0);
+    for (std::size_t pass = 0; pass < 3; ++pass) {
+        CHECK(all[3 * pass + 2].size() == 1);  // the short last batch is delivered as is
+        CHECK(sorted(joined(all, 3 * pass, 3 * pass + 3)) == client.ids);
+    }
+    CHECK(joined(all, 0, 3) != joined(all, 3, 6));
+
+    // In pieces, across rounds: the same batches.
+    Cursor pieces;
+    Lists collected;
+    for (const std::size_t steps : {1u, 4u, 0u, 2u, 2u})
+        for (const auto& batch : walk(client.site(3, collected.size()).stream(pieces, steps))) collected.push_back(batch);
+    CHECK(collected == all);
+    CHECK(pieces.pass == at.pass);
+    CHECK(pieces.at == at.at);
+
+    Cursor nowhere;
+    CHECK(walk(Client{}.site(3).stream(nowhere, 5)).empty());
+    CHECK(nowhere.pass == 0);
+}
+
+TEST_CASE("a site's weights and counts") {
+    const Client client{{0, 1, 2, 3, 0, 1, 2}};
+    CHECK(client.site(3).weight(Weigh::samples) == 7);
+    CHECK(client.site(3).weight(Weigh::batches) == 3);
+    CHECK(client.site(3).weight(Weigh::uniform) == 1);
+    CHECK(client.site(7).batch_count() == 1);
+    CHECK(client.site(8).batch_count() == 1);
+    CHECK(client.site(0).batch_count() == 1);
+    CHECK(client.site(1).batch_count() == 7);
+    CHECK(Client{}.site(3).batch_count() == 0);
+    CHECK(Client{}.site(0).weight(Weigh::batches) == 0);
+    CHECK(client.site(2).everything().size() == 7);
+    CHECK_FALSE(client.site(2).everything().training());
+}

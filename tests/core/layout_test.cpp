@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/core/layout.hpp>
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using namespace tessera;
+
+// input 0..6, body 6..8, norm 8..10, buffer 10..11, adapter 11..15, head 15..20
+struct Toy {
+    static constexpr std::array<Segment, 6> segments{
+        Segment{.name = "0.weight", .part = Part::input, .offset = 0, .shape = {2, 3, 1, 1}, .rank = 2},
+        Segment{.name = "1.weight", .part = Part::body, .offset = 6, .shape = {2, 1, 1, 1}},
+        Segment{.name = "2.scale", .part = Part::norm, .offset = 8, .shape = {2, 1, 1, 1}},
+        Segment{.name = "2.mean", .part = Part::buffer, .offset = 10},
+        Segment{.name = "3.weight", .part = Part::adapter, .offset = 11, .shape = {2, 2, 1, 1}, .rank = 2},
+        Segment{.name = "4.weight", .part = Part::head, .offset = 15, .shape = {5, 1, 1, 1}}};
+    Layout layout() const { return segments; }
+};
+
+// The same, known only at run time.
+struct Late {
+    std::vector<Segment> held;
+    Layout layout() const { return held; }
+};
+
+std::vector<Range> ranges(const Where& where, std::size_t d = 20) {
+    std::vector<Range> out;
+    where.each(d, [&](Range r) { out.push_back(r); });
+    return out;
+}
+template <class Scope>
+std::vector<Range> ranges() {
+    return ranges(on<Scope>(Toy{}));
+}
+using Ranges = std::vector<Range>;
+
+Vec<float> counting(std::size_t n) {
+    Vec<float> x(n);
+    for (std::size_t j = 0; j < n; ++j) x[j] = static_cast<float>(j);
+    return x;
+}
+
+}  // namespace
+
+TEST_CASE("a layout's dimension is where its last segment ends") {
+    static_assert(dimension(Layout(Toy::segments)) == 20);
+    static_assert(Toy::segments[0].size() == 6 && Toy::segments[4].end() == 15);
+    CHECK(dimension(Layout{}) == 0);
+}
+
+TEST_CASE("parts have names") {
+    CHECK(name_of(Part::input) == "input");
+    CHECK(name_of(Part::body) == "body");
+    CHECK(name_of(Part::head) == "head");
+    CHECK(name_of(Part::norm) == "norm");
+    CHECK(name_of(Part::buffer) == "buffer");
+    CHECK(name_of(Part::adapter) == "adapter");
+    CHECK(name_of(Part::router) == "router");
+}
+
+TEST_CASE("a name is held by value, up to 47 characters") {
+    static_assert(Name("0.weight") == Name("0.weight"));
+    static_assert(Name("0.weight") != Name("0.bias"));
+    static_assert(Name().view().empty());
+    Name name("12.");
+    name.append("weight");
+    CHECK(name == Name("12.weight"));
+    CHECK(Name(std::string(47, 'x')).view() == std::string(47, 'x'));
+    CHECK(Name(std::string(60, 'x')).view() == std::string(47, 'x'));
+}
+
+TEST_CASE("where: all, none, and ranges whose neighbours are merged") {
+    CHECK(Where().everything());
+    CHECK_FALSE(Where().empty());
+    CHECK(Where().size(20) == 20);
+    CHECK(ranges(Where()) == Ranges{{0, 20}});
+
+    CHECK(Where::none().empty());
+    CHECK_FALSE(Where::none().everything());
+    CHECK(Where::none().size(20) == 0);
+    CHECK(ranges(Where::none()).empty());
+
+    Where w = Where::range(2, 5);
+    w.add({5, 7});
+    CHECK(ranges(w) == Ranges{{2, 7}});
+    w.add({9, 10});
+    CHECK(ranges(w) == Ranges{{2, 7}, {9, 10}});
+    w.add({10, 10});  // nothing
+    w.add({15, 12});
+    CHECK(ranges(w) == Ranges{{2, 7}, {9, 10}});
+    CHECK(w.size(20) == 6);
+    CHECK(Where::range(3, 3).empty());
+    CHECK_FALSE(Where::range(0, 20).everything());  // a range is a range, whatever the dimension turns out to be
+}
+
+TEST_CASE("where: 32 separate ranges fit, one more is refused") {
+    Where w = Where::none();
+    for (std::size_t i = 0; i < 32; ++i) w.add({10 * i, 10 * i + 1});
+    CHECK(w.size(1000) == 32);
+    w.add({311, 315});  // a neighbour of the last still fits
+    CHECK(w.size(1000) == 36);
+    const auto before = ranges(w, 1000);
+    CHECK_THROWS_WITH_AS(w.add({500, 501}), doctest::Contains("more than 32"), ConfigError);
+    CHECK(ranges(w, 1000) == before);
+}
+
+TEST_CASE("scopes select by part") {
+    CHECK(ranges<scope::Input>() == Ranges{{0, 6}});
+    CHECK(ranges<scope::Head>() == Ranges{{15, 20}});
+    CHECK(ranges<scope::Norm>() == Ranges{{8, 11}});  // with the buffers, merged
+    CHECK(ranges<scope::Adapter>() == Ranges{{11, 15}});
+    CHECK(ranges<scope::All>() == Ranges{{0, 20}});
+    CHECK(ranges<scope::None>().empty());
+    CHECK(ranges<scope::Is<Part::input, Part::head>>() == Ranges{{0, 6}, {15, 20}});
+}
+
+TEST_CASE("scopes combine") {
+    CHECK(ranges<scope::Except<scope::Head>>() == Ranges{{0, 15}});
+    CHECK(ranges<scope::Except<scope::Norm>>() == Ranges{{0, 8}, {11, 20}});
+    CHECK(ranges<scope::Except<scope::All>>().empty());
+    CHECK(ranges<scope::Except<scope::Except<scope::Head>>>() == ranges<scope::Head>());
+    CHECK(ranges<scope::AnyOf<scope::Input, scope::Head>>() == Ranges{{0, 6}, {15, 20}});
+    CHECK(ranges<scope::AnyOf<scope::Input, scope::Named<"1.weight">>>() == Ranges{{0, 8}});
+    CHECK(ranges<scope::AnyOf<scope::None, scope::None>>().empty());
+}
+
+TEST_CASE("scopes select by name, and only by the whole name") {
+    CHECK(ranges<scope::Named<"2.mean">>() == Ranges{{10, 11}});
+    CHECK(ranges<scope::Named<"0.weight", "4.weight">>() == Ranges{{0, 6}, {15, 20}});
+    static_assert(select<scope::Named<"weight">>(Toy::segments).empty());
+    static_assert(select<scope::Named<"2.mea">>(Toy::segments).empty());
+}
+
+TEST_CASE("scopes work on layouts known only at run time") {
+    const Late late{{Toy::segments.begin(), Toy::segments.end()}};
+    CHECK(ranges(on<scope::Head>(late)) == ranges<scope::Head>());
+    CHECK(ranges(on<scope::Router>(late)).empty());
+    CHECK(on<scope::Head>(Late{}).empty());
+}
+
+TEST_CASE("scopes that may find nothing say so") {
+    static_assert(!scope::Head::may_be_empty && !scope::Named<"x">::may_be_empty);
+    static_assert(scope::All::may_be_empty && scope::None::may_be_empty && scope::Except<scope::Head>::may_be_empty);
+    static_assert(!scope::AnyOf<scope::None, scope::Head>::may_be_empty);
+}
+
+TEST_CASE("gather reads a scope, scatter writes it back and nothing else") {
+    const auto x = counting(20);
+    const auto where = on<scope::Is<Part::input, Part::norm, Part::head>>(Toy{});
+    const auto part = gather(x, where);
+    CHECK(part == Vec<float>{0, 1, 2, 3, 4, 5, 8, 9, 15, 16, 17, 18, 19});
+
+    Vec<float> y(20, -1.0f);
+    scatter(part, where, y);
+    CHECK(y == Vec<float>{0, 1, 2, 3, 4, 5, -1, -1, 8, 9, -1, -1, -1, -1, -1, 15, 16, 17, 18, 19});
+    CHECK(gather(y, where) == part);
+
+    // A scope and its complement carry everything.
+    const auto rest = on<scope::Except<scope::Is<Part::input, Part::norm, Part::head>>>(Toy{});
+    CHECK(where.size(20) + rest.size(20) == 20);
+    scatter(gather(x, rest), rest, y);
+    CHECK(y == x);
+}
+
+TEST_CASE("gather and scatter of all and of nothing") {
+    const auto x = counting(7);
+    CHECK(gather(x, Where()) == x);
+    CHECK(gather(x, Where::none()).empty());
+    Vec<float> y(7, -1.0f);
+    scatter(Vec<float>{}, Where::none(), y);
+    CHECK(y == Vec<float>(7, -1.0f));
+    scatter(x, Where(), y);
+    CHECK(y == x);
+    CHECK(gather(Vec<float>{}, Where()).empty());
+}
