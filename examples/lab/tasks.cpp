@@ -120,7 +120,13 @@ tessera::data::FederatedDataset make_clients(const Options& o) {
     if (o.data->starts_with("synthetic")) {
         if (*o.partition != "natural")
             throw ConfigError("--partition " + *o.partition + ": synthetic clients come with their own data; use natural");
-        SyntheticSettings s{.alpha = 0.5, .beta = 0.5, .clients = *o.clients, .seed = *o.split_seed, .max_examples = 2000};
+        SyntheticSettings s{.alpha = 0.5,
+                            .beta = 0.5,
+                            .clients = *o.clients,
+                            .seed = *o.split_seed,
+                            .max_examples = 2000,
+                            .validation = o.validation,
+                            .unseen = o.unseen};
         if (const auto colon = o.data->find(':'); colon != std::string::npos) {
             const auto [alpha, beta] = two_parts("--data synthetic", std::string_view(*o.data).substr(colon + 1));
             s.alpha = number("--data synthetic, ALPHA", alpha);

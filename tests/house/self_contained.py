@@ -25,6 +25,8 @@ def needs(root):
 
 def headers_of(root, room):
     base = root / "include"
+    if room.endswith(".hpp"):
+        return [f"tessera/{room}"]
     found = (base / "tessera").glob("*.hpp") if room == "umbrellas" else (base / "tessera" / room).rglob("*.hpp")
     return [path.relative_to(base).as_posix() for path in sorted(found)]
 
@@ -95,7 +97,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     compiler.add_arguments(parser)
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."))
-    parser.add_argument("--room", default="umbrellas", help="a folder of include/tessera, or umbrellas")
+    parser.add_argument("--room", default="umbrellas", help="a folder of include/tessera, one header there, or umbrellas")
     parser.add_argument("--stamps", type=pathlib.Path, help="a folder that remembers what compiled")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()

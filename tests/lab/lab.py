@@ -167,7 +167,7 @@ def outputs(program, folder):
     expect({"last", "mean_last:10", "best_validation"} <= picks, f"evaluations are picked by {picks}")
     expect("http" not in paths[2].read_text().replace("http://www.w3.org/", ""), "the report reaches out")
     wild = folder / "wild.json"
-    ran(lab(program, *SMALL, "--rounds", "3", "--set", "rate=1e30", "--json", wild))
+    ran(lab(program, *SMALL, "--rounds", "3", "--model", "dnn", "--set", "rate=1e30", "--json", wild))
     expect(json.loads(wild.read_text())["rounds"][0]["diverged"] > 0, "a rate of 1e30 diverges")
     listed = json.loads(ran(lab(program, "list", "--json")).stdout)
     expect({"fedavg", "fedavg-ft", "fedprox", "local", "centralised"} <= {a["name"] for a in listed["algorithms"]}, "list")

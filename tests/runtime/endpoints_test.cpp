@@ -338,7 +338,8 @@ TEST_CASE("a fold that overflows does not count") {
         Server<FedAvg<>, M> server(setup, 3);
         server.open_round({{0}, {1}, {2}});
         for (Id k = 0; k < 3; ++k) CHECK(server.accept(k, {Vec<double>{x}, 1}) == Verdict::accepted);
-        return std::pair(server.close_round().counted, server.state().w[0]);
+        const bool counted = server.close_round().counted;
+        return std::pair(counted, server.state().w[0]);
     };
     CHECK(after(1e308) == std::pair(false, 7.0));  // finite each, infinite together
     CHECK(after(2.0) == std::pair(true, 2.0));

@@ -172,40 +172,79 @@ auto visit_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, cli
     constexpr bool callable = requires { me.visit(at, std::move(received), state); };
     static_assert(callable,
                   "tessera::Method: visit must be callable as visit(site, received, Client&) const and return what goes up");
-    if constexpr (callable) return me.visit(at, std::move(received), state);
+    if constexpr (callable) {
+        constexpr bool gives = !std::is_void_v<decltype(me.visit(at, std::move(received), state))>;
+        static_assert(gives, "tessera::Method: visit must return what goes up (Nothing{} if nothing does)");
+        return me.visit(at, std::move(received), state);
+    }
 }
 template <class Me, class M>
 using up_t = decltype(visit_at<Me, M>(std::declval<const Me&>(), std::declval<const Site<M>&>(),
                                       std::declval<down_t<Me, real<M>>>(), std::declval<client_t<Me, real<M>>&>()));
 
+namespace detail {
+
 template <class Me, class M>
-void merge_at(const Me& me, const Site<M>& hub, server_t<Me, real<M>>& server, std::span<const up_t<Me, M>> ups) {
-    if constexpr (detail::names_merge<Me>) {
-        constexpr bool callable = requires { me.merge(hub, server, ups); };
+consteval bool merge_fits() {
+    using State = server_t<Me, real<M>>;
+    using Upload = up_t<Me, M>;
+    if constexpr (names_merge<Me>) {
+        constexpr bool callable = requires(const Me& me, const Site<M>& hub, State& server,
+                                           std::span<const Upload> ups) { me.merge(hub, server, ups); };
         static_assert(callable,
                       "tessera::Method: merge must be callable as merge(site, Server&, span<const Upload>) const");
-        if constexpr (callable) me.merge(hub, server, ups);
+        return callable;
     } else {
-        using F = std::remove_cvref_t<decltype(me.fold)>;
-        constexpr bool has_rows = requires { row_of(ups[0]); };
-        static_assert(check_fold<F, M>());
+        constexpr bool has_fold = requires(const Me& me, State& server) { me.fold, server.w, server.fold; };
+        constexpr bool has_rows = requires(const Upload& upload) { row_of(upload); };
+        static_assert(has_fold, "tessera::Method: the default `merge` needs a member `fold` and a Server with `w` and `fold`");
         static_assert(has_rows, "tessera::Method: the default `merge` needs uploads with members `x` and `weight`");
-        if constexpr (Fold<F, M> && has_rows) {
-            const auto rows = rows_of(ups);
-            fold_rows(me.fold, hub, server.w, Rows<real<M>>(rows), server.fold);
+        if constexpr (has_fold && has_rows) {
+            using F = std::remove_cvref_t<decltype(Me::fold)>;
+            return check_fold<F, M>() && Fold<F, M>;
         }
+        return false;
+    }
+}
+
+template <class Me, class M>
+consteval bool serve_fits() {
+    using Down = down_t<Me, real<M>>;
+    using State = client_t<Me, real<M>>;
+    if constexpr (names_serve<Me>) {
+        constexpr bool callable = requires(const Me& me, const Site<M>& at, Down received, State state) {
+            me.serve(at, std::move(received), std::move(state));
+        };
+        static_assert(callable,
+                      "tessera::Method: serve must be callable as serve(site, received, Client) const and return "
+                      "predict(batch, out)");
+        return callable;
+    } else {
+        constexpr bool whole = std::is_convertible_v<Down, Vec<real<M>>>;
+        static_assert(whole, "tessera::Method: the default `serve` needs `send` to give the model's parameters");
+        return whole;
+    }
+}
+
+}  // namespace detail
+
+template <class Me, class M>
+void merge_at(const Me& me, const Site<M>& hub, server_t<Me, real<M>>& server, std::span<const up_t<Me, M>> ups) {
+    if constexpr (!detail::merge_fits<Me, M>()) {
+    } else if constexpr (detail::names_merge<Me>) {
+        me.merge(hub, server, ups);
+    } else {
+        const auto rows = rows_of(ups);
+        fold_rows(me.fold, hub, server.w, Rows<real<M>>(rows), server.fold);
     }
 }
 
 // Client state comes by value: evaluation, also with adaptation, cannot disturb training.
 template <class Me, class M>
 auto serve_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, client_t<Me, real<M>> state) {
-    if constexpr (detail::names_serve<Me>) {
-        constexpr bool callable = requires { me.serve(at, std::move(received), std::move(state)); };
-        static_assert(callable,
-                      "tessera::Method: serve must be callable as serve(site, received, Client) const and return "
-                      "predict(batch, out)");
-        if constexpr (callable) return me.serve(at, std::move(received), std::move(state));
+    if constexpr (!detail::serve_fits<Me, M>()) {
+    } else if constexpr (detail::names_serve<Me>) {
+        return me.serve(at, std::move(received), std::move(state));
     } else {
         return plain(at, std::move(received));
     }

@@ -24,6 +24,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/data/dataset.hpp>
+#include <tessera/data/partition/settings.hpp>
 
 namespace tessera::data {
 
@@ -34,6 +35,8 @@ struct SyntheticSettings {
     std::size_t features = 60, classes = 10;
     std::optional<std::size_t> max_examples{};  // per client, at least 2
     double train_share = 0.75;                  // in (0, 1)
+    double validation = 0;                      // as in PartitionSettings
+    std::size_t unseen = 0;
 };
 
 namespace detail {
@@ -98,7 +101,7 @@ inline FederatedDataset synthetic(const SyntheticSettings& settings) {
     detail::check(settings);
     std::vector<float> rows;
     std::vector<std::int32_t> labels;
-    Split split;
+    std::vector<Share> shares;
     for (std::size_t k = 0; k < settings.clients; ++k) {
         const std::size_t begin = labels.size();
         const std::size_t n = detail::append_client(settings, Key{settings.seed}(purpose::synthetic)(k), rows, labels);
@@ -107,10 +110,15 @@ inline FederatedDataset synthetic(const SyntheticSettings& settings) {
         Share share;
         for (std::size_t i = 0; i < n; ++i)
             (i < train ? share.train : share.test).push_back(static_cast<Index>(begin + i));
-        share.key = Key{settings.seed}(purpose::client)(k).key;
-        split.clients.push_back(std::move(share));
+        shares.push_back(std::move(share));
     }
-    return FederatedDataset(Dataset::own(std::move(rows), std::move(labels), settings.classes), std::move(split));
+    auto pool = Dataset::own(std::move(rows), std::move(labels), settings.classes);
+    const PartitionSettings parts{.clients = settings.clients,
+                                  .seed = settings.seed,
+                                  .validation = settings.validation,
+                                  .unseen = settings.unseen};
+    detail::check(pool, parts);
+    return {std::move(pool), detail::finished(std::move(shares), parts)};
 }
 
 }  // namespace tessera::data

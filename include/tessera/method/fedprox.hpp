@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FedProx (Li et al., MLSys 2020; algorithms.md 6.4).
 //
-//   client: E epochs on f(w_k) + mu/2 |w_k - w|^2 from w;   server: as FedAvg.   mu = 0 is FedAvg.
+//   client: E epochs on f(w_k) + mu/2 |w_k - w|^2 from w;   server: as FedAvg
+//
+// mu = 0 is FedAvg.
 #pragma once
 
 #include <string>
@@ -33,7 +35,9 @@ struct FedProx {
         descend(at, w, at.work(epochs, steps, me.cursor), local, {.toward = received, .pull = mu});
         return up(at, std::move(w), weights);
     }
-    void validate() const { detail::require(mu >= 0, "mu must be 0 or more, not " + std::to_string(mu)); }
+    void validate() const {
+        detail::require(mu >= 0, "mu must be 0 or more, not " + std::to_string(mu));
+    }
 };
 
 }  // namespace tessera

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Local, also called Standalone (algorithms.md 6.1): every client keeps its own model, nothing travels.
+// Local, or Standalone (algorithms.md 6.1): every client keeps its own model, nothing travels.
 //
-//   client: w_k = E epochs of the local rule from its own w_k, which starts at the common initial value
+//   client: w_k = E epochs (or R batches) of the local rule from its own w_k
+//
+// All start at the common initial value.
 #pragma once
 
 #include <span>

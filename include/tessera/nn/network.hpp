@@ -65,8 +65,15 @@ public:
         Forward(*this, w, batch).backward(*this, w, dz, out);
     }
 
-    std::size_t feature_width() const { return Layers::last_width(Inputs); }
-    void features(In<R> w, const Batch<R>& batch, Out<R> out) const {
+    // A single layer that is no Sequential has no last layer to look behind.
+    std::size_t feature_width() const
+        requires requires { Layers::last_width(Inputs); }
+    {
+        return Layers::last_width(Inputs);
+    }
+    void features(In<R> w, const Batch<R>& batch, Out<R> out) const
+        requires requires { Layers::last_width(Inputs); }
+    {
         const Forward run(*this, w, batch);
         const R* from = Layers::last_input(run.call, run.x.data(), run.notes.data());
         std::copy_n(from, batch.size() * feature_width(), out.begin());

@@ -2,6 +2,7 @@
 // Layers one after the other; itself a layer, so blocks nest.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <tuple>
@@ -30,7 +31,7 @@ public:
     static constexpr auto segments = [] {
         std::array<Segment, (std::size_t{0} + ... + Layers::segments.size())> all{};
         std::size_t n = 0, offset = 0, index = 0;
-        auto take = [&](const auto& own) {
+        [[maybe_unused]] auto take = [&](const auto& own) {
             std::size_t end = 0;
             for (const auto& s : own) {
                 Segment named = s;
@@ -54,13 +55,13 @@ public:
         ((in = Layers::width(in)), ...);
         return in;
     }
-    static constexpr double flops(std::size_t in) {
+    static constexpr double flops([[maybe_unused]] std::size_t in) {
         double sum = 0;
         ((sum += Layers::flops(in), in = Layers::width(in)), ...);
         return sum;
     }
     // Each layer's notes, and the output of each but the last.
-    static constexpr std::size_t notes(std::size_t in) {
+    static constexpr std::size_t notes([[maybe_unused]] std::size_t in) {
         std::size_t sum = 0, index = 0;
         ((sum += Layers::notes(in), in = Layers::width(in), sum += ++index < count ? in : 0), ...);
         return sum;
@@ -68,11 +69,14 @@ public:
 
     template <class R>
     void forward(const Call& call, const R* w, const R* x, R* y, R* notes) const {
+        if constexpr (count == 0) std::copy_n(x, call.batch * call.in, y);  // no layers: the identity
         forward_from<0>(call, call.in, w, x, y, notes);
     }
     template <class R>
     void backward(const Call& call, const R* w, const R* x, const R* y, const R* notes, const R* dy, R* dx,
                   R* dw) const {
+        if constexpr (count == 0)
+            if (dx) std::copy_n(dy, call.batch * call.in, dx);
         backward_from<0>(call, call.in, w, x, y, notes, dy, dx, dw);
     }
 

@@ -4,6 +4,7 @@
 // The simulator makes these on the fly around stored states; a device keeps one and feeds it bytes.
 #pragma once
 
+#include <string>
 #include <utility>
 
 #include <tessera/core/bytes.hpp>

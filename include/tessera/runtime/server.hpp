@@ -50,6 +50,7 @@ public:
     using State = server_t<Me, R>;
     using Down = down_t<Me, R>;
     using Upload = up_t<Me, M>;
+    static_assert(detail::method_fits<Me, M>());
     static constexpr bool streams = StreamingMethod<Me, M>;
 
     // `aux` is public data for methods whose server descends (distillation).

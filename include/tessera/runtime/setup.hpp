@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <tessera/contracts/method.hpp>
+#include <tessera/core/bytes.hpp>
 #include <tessera/core/client_data.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/reflect.hpp>
@@ -34,13 +35,46 @@ void validate_all(const P& policy) {
         for_each_field(policy, [](std::string_view, const auto& field) { validate_all(field); });
 }
 
+// Numbers, vectors and masks, and plain structs of these: what can be saved, sent, hashed and counted.
+template <class T>
+consteval bool storable() {
+    if constexpr (Number<T> || std::is_same_v<T, Mask>) {
+        return true;
+    } else if constexpr (Growable<T> || is_array<T>) {
+        return storable<typename T::value_type>();
+    } else if constexpr (std::is_class_v<T> && Reflectable<T>) {
+        return []<class... F>(std::tuple<F&...>*) {
+            return (storable<std::remove_cvref_t<F>>() && ...);
+        }(static_cast<decltype(fields_of(std::declval<T&>()))*>(nullptr));
+    } else {
+        return false;
+    }
+}
+
+// Asked before any body is compiled, so that the first error is the sentence.
+template <class Me, class M>
+consteval bool method_fits() {
+    using R = real<M>;
+    static_assert(storable<client_t<Me, R>>(),
+                  "tessera::Method: Client<R> must be a plain struct of numbers, vectors, masks and such structs");
+    static_assert(storable<server_t<Me, R>>(),
+                  "tessera::Method: Server<R> must be a plain struct of numbers, vectors, masks and such structs");
+    static_assert(storable<down_t<Me, R>>(),
+                  "tessera::Method: what `send` returns must be made of numbers, vectors, masks and plain structs");
+    static_assert(storable<up_t<Me, M>>(),
+                  "tessera::Method: what `visit` returns must be made of numbers, vectors, masks and plain structs");
+    return merge_fits<Me, M>() && serve_fits<Me, M>();
+}
+
 }  // namespace detail
 
 // Must outlive the endpoints made from it.
-template <class Me, Model M>
+template <class Me, class M>
 struct Setup {
-    using R = real<M>;
+    static_assert(check_model<M>());
     static_assert(detail::verbs_are_spelt<Me>());
+    static_assert(detail::method_fits<Me, M>());
+    using R = real<M>;
 
     M model;
     Me method;

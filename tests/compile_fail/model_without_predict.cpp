@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A model of one's own that cannot predict, checked where it is written.
+// expect: tessera::Model: a model needs `void predict(x, batch, out) const`
+#include <array>
+
+#include <tessera/contracts/model.hpp>
+
+using namespace tessera;
+
+struct Constant {
+    using Real = float;
+    static constexpr std::array<Segment, 1> segments{Segment{.name = "bias", .shape = {10, 1, 1, 1}}};
+
+    Layout layout() const { return segments; }
+    std::size_t outputs() const { return 10; }
+    double gradient(In<float>, const Batch<float>&, Out<float>) const { return 0; }
+#ifdef TESSERA_GOOD
+    void predict(In<float>, const Batch<float>&, Out<float>) const {}
+#endif
+};
+
+static_assert(check_model<Constant>());

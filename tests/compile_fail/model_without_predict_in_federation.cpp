@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The same, noticed where it is first used.
+// expect: Federation
+// expect: predict(x, batch, out)
+#include <array>
+
+#include <tessera/method/fedavg.hpp>
+#include <tessera/runtime/federation.hpp>
+
+using namespace tessera;
+
+struct Constant {
+    using Real = float;
+    static constexpr std::array<Segment, 1> segments{Segment{.name = "bias", .shape = {10, 1, 1, 1}}};
+
+    Layout layout() const { return segments; }
+    std::size_t outputs() const { return 10; }
+    double gradient(In<float>, const Batch<float>&, Out<float>) const { return 0; }
+#ifdef TESSERA_GOOD
+    void predict(In<float>, const Batch<float>&, Out<float>) const {}
+#endif
+};
+
+void run(const data::FederatedDataset& clients) { Federation<FedAvg<>, Constant> federation{{}, clients, {}}; }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The compulsory verb, misspelt.
+// expect: tessera::Method: a method needs `visit`; is it misspelt?
+#include <tessera/method/fedavg.hpp>
+#include <tessera/nn/zoo.hpp>
+#include <tessera/runtime/federation.hpp>
+#include <tessera/sample/everyone.hpp>
+
+using namespace tessera;
+
+struct Mine {
+    static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    rule::Sgd local{};
+    fold::Mean fold{};
+
+#ifdef TESSERA_GOOD
+    auto visit(const auto& at, auto w, Nothing&) const { return up(at, std::move(w)); }
+#else
+    auto vist(const auto& at, auto w, Nothing&) const { return up(at, std::move(w)); }
+#endif
+};
+
+void run(const data::FederatedDataset& clients) {
+    Federation<Mine, nn::Mclr<60, 10>> federation{{}, clients, {}};
+    federation.round(sample::Everyone{});
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A visit must say what goes up.
+// expect: tessera::Method: visit must return what goes up
+#include <tessera/method/fedavg.hpp>
+#include <tessera/nn/zoo.hpp>
+#include <tessera/runtime/federation.hpp>
+#include <tessera/sample/everyone.hpp>
+
+using namespace tessera;
+
+struct Mine {
+    static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    rule::Sgd local{};
+    fold::Mean fold{};
+
+    auto visit(const auto& at, auto w, Nothing&) const {
+        descend(at, w, at.epochs(1), local);
+#ifdef TESSERA_GOOD
+        return up(at, std::move(w));
+#endif
+    }
+};
+
+void run(const data::FederatedDataset& clients) {
+    Federation<Mine, nn::Mclr<60, 10>> federation{{}, clients, {}};
+    federation.round(sample::Everyone{});
+}

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The round in one process: the same bits however it is run, nothing from the heap once warm, odd populations.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tessera/exec/openmp.hpp>
+#include <tessera/exec/serial.hpp>
+#include <tessera/fold/server_adaptive.hpp>
+#include <tessera/fold/server_momentum.hpp>
+#include <tessera/method/fedavg.hpp>
+#include <tessera/method/fedprox.hpp>
+#include <tessera/method/local.hpp>
+#include <tessera/nn/zoo.hpp>
+#include <tessera/runtime/federation.hpp>
+#include <tessera/sample/everyone.hpp>
+#include <tessera/sample/uniform.hpp>
+
+#include <support/bits.hpp>
+#include <support/quadratic.hpp>
+#include <support/toy_data.hpp>
+#include <support/two_models.hpp>
+
+// ------------------------------------------------------------------------------------ every allocation of the program
+
+namespace {
+std::atomic<std::size_t> allocations{0};
+
+void* counted(std::size_t size, std::size_t alignment) {
+    allocations.fetch_add(1, std::memory_order_relaxed);
+    if (size == 0) size = 1;
+    void* block = alignment > alignof(std::max_align_t)
+                      ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
+                      : std::malloc(size);
+    if (!block) throw std::bad_alloc();
+    return block;
+}
+}  // namespace
+
+void* operator new(std::size_t size) { return counted(size, 0); }
+void* operator new[](std::size_t size) { return counted(size, 0); }
+void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
+void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    allocations.fetch_add(1, std::memory_order_relaxed);
+    return std::malloc(size > 0 ? size : 1);
+}
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+    allocations.fetch_add(1, std::memory_order_relaxed);
+    return std::malloc(size > 0 ? size : 1);
+}
+void operator delete(void* block) noexcept { std::free(block); }
+void operator delete[](void* block) noexcept { std::free(block); }
+void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+void operator delete[](void* block, std::size_t) noexcept { std::free(block); }
+void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }
+void operator delete[](void* block, std::align_val_t) noexcept { std::free(block); }
+void operator delete(void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
+void operator delete[](void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
+void operator delete(void* block, const std::nothrow_t&) noexcept { std::free(block); }
+void operator delete[](void* block, const std::nothrow_t&) noexcept { std::free(block); }
+
+using namespace tessera;
+using support::same_bits;
+using support::Toy;
+using support::toy_data;
+using support::TwoModels;
+
+namespace {
+
+using Net = nn::Dnn<Toy::width, 6, Toy::classes>;
+constexpr Settings usual{.seed = 3, .batch = 5, .rounds = 8};
+
+// Two workers on one thread, so that what each worker's arena sees does not depend on timing.
+struct Alternating {
+    std::size_t concurrency() const { return 2; }
+    template <class Body>
+    void for_each(std::size_t tasks, Body&& body) const {
+        for (std::size_t task = 0; task < tasks; ++task) body(task, task % 2);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("the same bits for any number of threads, twice, over the wire, and with uploads kept") {
+    const auto check = [](auto method) {
+        using Fed = Federation<decltype(method), Net>;
+        const sample::Uniform sampler{6};
+        const auto data = toy_data({.clients = 9});
+        const auto states = [&](Settings settings, const auto& executor, bool wire) {
+            Fed fed{{}, data, method, settings};
+            fed.over_the_wire(wire);
+            std::vector<std::string> all;
+            for (int r = 0; r < 4; ++r) {
+                const auto report = fed.round(sampler, executor);
+                CHECK(report.state == fed.fingerprint());
+                all.push_back(report.state.hex());
+            }
+            return all;
+        };
+        const auto expected = states(usual, exec::Serial{}, false);
+        CHECK(expected == states(usual, exec::Serial{}, false));
+        for (const std::size_t threads : {1u, 2u, 3u, 7u}) CHECK(expected == states(usual, exec::OpenMp{threads}, false));
+        CHECK(expected == states(usual, Alternating{}, false));
+        CHECK(expected == states(usual, exec::Serial{}, true));
+        CHECK(expected == states(usual, exec::OpenMp{3}, true));
+        Settings kept = usual;
+        kept.keep_uploads = true;
+        CHECK(expected == states(kept, exec::Serial{}, false));
+        CHECK(expected == states(kept, exec::OpenMp{3}, true));
+
+        Settings other = usual;
+        other.seed = 4;
+        CHECK(expected != states(other, exec::Serial{}, false));
+        other = usual;
+        other.batch = 6;
+        CHECK(expected != states(other, exec::Serial{}, false));
+        for (std::size_t r = 1; r < expected.size(); ++r) CHECK(expected[r] != expected[r - 1]);
+    };
+    check(FedAvg<>{});
+    check(FedProx<>{});
+    check(Local<>{});
+    check(TwoModels<>{});
+    check(FedAvg<rule::Sgd, fold::ServerAdam<>>{});
+}
+
+TEST_CASE("streamed and kept uploads agree where numbers are too small to be normal") {
+    constexpr float tiny = std::numeric_limits<float>::min();
+    const auto end = [&](bool keep) {
+        const auto data = support::quadratic_data({{{0, 1}}, {{0, 1}, {0, 1}}, {{0, 1}}});  // a = 0: nothing is learnt
+        Settings settings = usual;
+        settings.keep_uploads = keep;
+        Setup<FedAvg<>, support::Quadratic<float, 2>> setup({}, {}, settings);
+        Server<FedAvg<>, support::Quadratic<float, 2>> server(setup, 3);
+        server.open_round({{0}, {1}, {2}});
+        for (Id k = 0; k < 3; ++k) server.accept(k, {Vec<float>{k == 0 ? tiny / 3 : 1.9f * tiny, 1}, 1.0 + k});
+        server.close_round();
+        return server.state().w;
+    };
+    CHECK(same_bits(end(false), end(true)));
+    CHECK(end(true)[1] == 1);
+}
+
+TEST_CASE("the fingerprint sees the server, every client and the round") {
+    Federation<TwoModels<>, Net> a{{}, toy_data(), {}, usual}, b{{}, toy_data(), {}, usual};
+    a.run(2, sample::Everyone{});
+    Bytes bytes;
+    a.save(bytes);
+    for (std::size_t at = 0; at + 4 <= bytes.size(); at += 97) {
+        auto changed = bytes;
+        changed[at] ^= std::byte{1};
+        Reader in(changed);
+        try {
+            b.restore(in);
+        } catch (const WireError&) {
+            continue;  // a length was hit
+        }
+        CHECK(b.fingerprint() != a.fingerprint());
+    }
+    Reader in(bytes);
+    b.restore(in);
+    CHECK(b.fingerprint() == a.fingerprint());
+}
+
+// ------------------------------------------------------------------------------------------------------------ the heap
+
+namespace {
+template <class Me, class Executor, class Sampler = sample::Everyone>
+std::pair<std::size_t, std::size_t> heap_use(Me method, const Executor& executor, Settings settings = usual) {
+    Federation<Me, Net> fed{{}, toy_data({.clients = 12}), method, settings};
+    const Sampler sampler{};
+    const auto one_round = [&] {
+        const std::size_t before = allocations;
+        fed.round(sampler, executor);
+        return allocations - before;
+    };
+    const std::size_t first = one_round();
+    for (int r = 0; r < 5; ++r) one_round();
+    std::size_t warm = 0;
+    for (int r = 0; r < 10; ++r) warm += one_round();
+    return {first, warm};
+}
+}  // namespace
+
+TEST_CASE("a warm round takes nothing from the heap") {
+    const auto check = [](auto method, const auto& executor, Settings settings = usual) {
+        const auto [first, warm] = heap_use(method, executor, settings);
+        CHECK(first > 20);  // the counter does count
+        CHECK(warm == 0);
+    };
+    SUBCASE("one thread") {
+        check(FedAvg<>{}, exec::Serial{});
+        check(Local<>{}, exec::Serial{});
+        check(FedProx<>{.local = {.momentum = 0.9}}, exec::Serial{});
+        check(TwoModels<>{}, exec::Serial{});
+        check(FedAvg<rule::Sgd, fold::ServerMomentum<>>{}, exec::Serial{});
+    }
+    SUBCASE("one OpenMP thread") {
+        check(FedAvg<>{}, exec::OpenMp{1});
+        check(Local<>{}, exec::OpenMp{1});
+    }
+    SUBCASE("two workers") {
+        check(FedAvg<>{}, Alternating{});
+        check(Local<>{}, Alternating{});
+        check(TwoModels<>{}, Alternating{});
+    }
+    SUBCASE("uploads kept") {
+        Settings settings = usual;
+        settings.keep_uploads = true;
+        check(FedAvg<>{}, exec::Serial{}, settings);
+        check(FedAvg<>{}, Alternating{}, settings);
+    }
+}
+
+// ----------------------------------------------------------------------------------------------------- odd populations
+
+TEST_CASE("clients without training data are never visited, and the others do not notice them") {
+    const auto full = toy_data({.clients = 10});
+    auto split = full.split();
+    for (const std::size_t k : {2u, 7u}) split.clients[k].train.clear();  // 20 %
+    const data::FederatedDataset holes{full.pool(), split};
+    auto without = split;
+    without.clients.erase(without.clients.begin() + 7);
+    without.clients.erase(without.clients.begin() + 2);
+
+    Federation<TwoModels<>, Net> fed{{}, holes, {}, usual};
+    Federation<TwoModels<>, Net> fewer{{}, {full.pool(), without}, {}, usual};
+    for (int r = 0; r < 6; ++r) {
+        const auto report = fed.round(sample::Everyone{});
+        fewer.round(sample::Everyone{});
+        CHECK(report.trained == 8);
+        CHECK(report.outcome.merged == 8);
+        CHECK(report.diverged == 0);
+    }
+    CHECK(same_bits(fed.server().w, fewer.server().w));
+    for (Id k = 0; k < 10; ++k) CHECK(fed.client(k).v.empty() == (k == 2 || k == 7));
+    CHECK_THROWS_WITH_AS(fed.round(sample::Uniform{9}), "per_round is 9 but only 8 clients have training data", ConfigError);
+    CHECK_NOTHROW(fed.round(sample::Uniform{8}));
+
+    Workspace<float> workspace;  // such a client can still be served
+    const auto predicted = fed.at_client(2, workspace, [&](const auto& client, auto received, auto& space) {
+        Vec<float> out(Toy::classes);
+        client.serve(std::move(received), 7, space)(Batch<float>(*holes[2].examples, holes[2].test.first(1)), out);
+        return out;
+    });
+    CHECK(all_finite(predicted));
+}
+
+TEST_CASE("clients of one example") {
+    for (const std::size_t batch : {0u, 1u, 5u}) {
+        Settings settings = usual;
+        settings.batch = batch;
+        Federation<TwoModels<>, Net> fed{{}, toy_data({.train = 1, .extra = 0}), {}, settings};
+        const auto report = fed.round(sample::Everyone{});
+        CHECK(report.outcome.merged == 6);
+        CHECK(report.train_loss > 0);
+        CHECK(all_finite(fed.server()));
+    }
+}
+
+TEST_CASE("one client") {
+    Federation<TwoModels<>, Net> fed{{}, toy_data({.clients = 1}), {}, usual};
+    const auto before = fed.server().w;
+    const auto report = fed.round(sample::Everyone{});
+    CHECK(report.trained == 1);
+    CHECK(report.outcome.merged == 1);
+    CHECK_FALSE(same_bits(fed.server().w, before));
+    CHECK_NOTHROW(fed.round(sample::Uniform{1}, exec::OpenMp{4}));
+    CHECK_THROWS_AS(fed.round(sample::Uniform{2}), ConfigError);
+}
+
+TEST_CASE("nobody at all is an error before round one") {
+    const auto data = toy_data();
+    CHECK_THROWS_WITH_AS((Federation<FedAvg<>, Net>{{}, {data.pool(), {}}, {}, usual}),
+                         "a federation needs at least one client", ConfigError);
+    auto split = data.split();
+    for (auto& share : split.clients) share.train.clear();
+    CHECK_THROWS_WITH_AS((Federation<FedAvg<>, Net>{{}, {data.pool(), split}, {}, usual}),
+                         "no client has training data", ConfigError);
+    CHECK_THROWS_WITH_AS((Federation<FedAvg<>, nn::Mclr<5, 4>>{{}, data, {}, usual}),
+                         "client 0 has examples of 8 numbers, the model reads 5", ConfigError);
+    CHECK_THROWS_AS((Federation<FedAvg<>, Net>{{}, data, {}, usual, Vec<float>(3)}), ConfigError);
+    Settings settings = usual;
+    settings.quorum = 1.5;
+    CHECK_THROWS_AS((Federation<FedAvg<>, Net>{{}, data, {}, settings}), ConfigError);
+}
+
+TEST_CASE("a round in which nobody is sampled changes nothing and is recorded") {
+    Federation<TwoModels<>, Net> fed{{}, toy_data(), {}, usual};
+    fed.round(sample::Everyone{});
+    const auto w = fed.server().w;
+    const auto report = fed.round(sample::Uniform{0});
+    CHECK(report.round == 1);
+    CHECK(report.trained == 0);
+    CHECK(report.train_loss == 0);
+    CHECK(fed.rounds_done() == 2);
+    CHECK(same_bits(fed.server().w, w));
+}
+
+// ------------------------------------------------------------------------------------------------------------- reports
+
+TEST_CASE("a report counts clients, bytes and work") {
+    Federation<FedAvg<>, Net> average{{}, toy_data(), {.epochs = 2}, usual};
+    const auto report = average.round(sample::Uniform{4});
+    const std::size_t d = Net::parameters;
+    CHECK(report.round == 0);
+    CHECK(report.trained == 4);
+    CHECK(report.bytes_down == 4 * (io::frame_overhead + 8 + 4 * d));
+    CHECK(report.bytes_up == 4 * (io::frame_overhead + 8 + 4 * d + 8));
+    CHECK(report.formula_bytes_down == 4 * 4 * d);
+    CHECK(report.formula_bytes_up == 4 * (4 * d + 8));
+
+    Federation<Local<>, Net> local{{}, toy_data(), {}, usual};
+    const auto silent = local.round(sample::Uniform{4});
+    CHECK(silent.bytes_down == 0);
+    CHECK(silent.bytes_up == 0);
+    CHECK(silent.formula_bytes_up == 0);
+    CHECK(silent.flops > 0);
+
+    Federation<TwoModels<>, Net> few{{}, toy_data(), {}, usual};
+    const auto seats = few.round(sample::Uniform{.count = 2, .everyone_trains = true});
+    CHECK(seats.trained == 6);
+    CHECK(seats.outcome.merged == 2);
+    CHECK(seats.bytes_up == 2 * (io::frame_overhead + 8 + 4 * d + 8));
+
+    std::size_t examples = 0;
+    for (std::size_t k = 0; k < 6; ++k) examples += average.data()[k].train.size();
+    const auto all = average.round(sample::Everyone{});
+    CHECK(all.flops == 3 * Net{}.forward_flops() * 2 * static_cast<double>(examples));
+    average.over_the_wire();
+    const auto wired = average.round(sample::Everyone{});
+    CHECK(wired.bytes_up == all.bytes_up);
+    CHECK(wired.bytes_down == all.bytes_down);
+    CHECK(wired.formula_bytes_up == all.formula_bytes_up);
+}
+
+TEST_CASE("run calls the observer once a round") {
+    Federation<FedAvg<>, Net> fed{{}, toy_data(), {}, usual};
+    std::vector<std::size_t> rounds;
+    fed.run(3, sample::Everyone{}, exec::Serial{}, [&](const RoundReport& report) { rounds.push_back(report.round); });
+    CHECK(rounds == std::vector<std::size_t>{0, 1, 2});
+    fed.run(2, sample::Everyone{});
+    CHECK(fed.rounds_done() == 5);
+}
+
+TEST_CASE("a warm start takes over where an earlier stage ended") {
+    Federation<FedAvg<>, Net> first{{}, toy_data(), {}, usual};
+    first.run(2, sample::Everyone{});
+    const Federation<FedProx<>, Net> second{{}, toy_data(), {}, usual, first.server().w};
+    CHECK(same_bits(second.server().w, first.server().w));
+    CHECK(second.rounds_done() == 0);
+    auto broken = first.server().w;
+    broken[0] = std::numeric_limits<float>::infinity();
+    CHECK_THROWS_AS((Federation<FedProx<>, Net>{{}, toy_data(), {}, usual, broken}), ConfigError);
+}
+
+TEST_CASE("checkpoints of another method, model or population have another shape") {
+    const Federation<FedAvg<>, Net> a{{}, toy_data(), {}, usual};
+    const Federation<FedAvg<>, Net> same{{}, toy_data(), {.local = {.rate = 0.3}}, usual};
+    const Federation<FedAvg<rule::Sgd, fold::ServerMomentum<>>, Net> method{{}, toy_data(), {}, usual};
+    const Federation<TwoModels<>, Net> client{{}, toy_data(), {}, usual};
+    const Federation<FedAvg<>, nn::Mclr<Toy::width, Toy::classes>> model{{}, toy_data(), {}, usual};
+    const Federation<FedAvg<>, Net> population{{}, toy_data({.clients = 7}), {}, usual};
+    CHECK(a.shape() == same.shape());
+    CHECK(a.shape() != method.shape());
+    CHECK(a.shape() != client.shape());
+    CHECK(a.shape() != model.shape());
+    CHECK(a.shape() != population.shape());
+}
