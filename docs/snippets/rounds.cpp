@@ -2,12 +2,9 @@
 // Regions of this file are quoted in the documentation: a run, a method, endpoints, checkpoints, evaluation.
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/data/synthetic.hpp>
@@ -249,10 +246,7 @@ int main() {
     a_method_of_ones_own();
     nested_folds();
     endpoints();
-    char directory[] = "/tmp/tessera-docs-XXXXXX";
-    if (!mkdtemp(directory)) return 1;
-    checkpoints(directory);
-    for (const auto& name : io::list_files(directory)) io::remove_file(std::string(directory) + "/" + name);
+    checkpoints("checkpoints");  // in the directory it is started in
     run_time_choice();
     tags();
     return failures == 0 ? 0 : 1;

@@ -263,6 +263,36 @@ TEST_CASE("a worker falls back on its parent, and only then on the heap") {
           }) == 1);
 }
 
+TEST_CASE("a worker can hand its free blocks back to the parent, and keeps the ones in use") {
+    Arena parent;
+    Arena one(parent), two(parent);
+    Vec<float> kept;
+    const void* released = nullptr;
+    {
+        const Arena::Use use(one);
+        kept.assign(500, 3.0f);
+        const Vec<float> v(500);
+        released = v.data();
+    }
+    {
+        const Arena::Use use(two);
+        CHECK(heap_calls([] { Vec<float> v(500); }) == 1);  // the first worker still has it
+    }
+    one.hand_back();
+    one.hand_back();  // nothing left to give
+    two.hand_back();
+    parent.hand_back();  // has no parent: keeps what it has
+    {
+        const Arena::Use use(two);
+        CHECK(heap_calls([&] {
+                  const Vec<float> a(500), b(500);
+                  CHECK(a.data() != b.data());
+                  CHECK((a.data() == released || b.data() == released));
+              }) == 0);
+    }
+    CHECK(kept[499] == 3.0f);
+}
+
 TEST_CASE("workers share a parent without sharing a block") {
     Arena parent;
     {

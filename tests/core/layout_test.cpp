@@ -111,6 +111,31 @@ TEST_CASE("where: 32 separate ranges fit, one more is refused") {
     CHECK(ranges(w, 1000) == before);
 }
 
+TEST_CASE("where: covers all of a range, touches any of it") {
+    Where w = Where::range(2, 5);
+    w.add({8, 10});
+    CHECK(w.covers({2, 5}));
+    CHECK(w.covers({3, 4}));
+    CHECK(w.covers({9, 10}));
+    CHECK_FALSE(w.covers({2, 6}));
+    CHECK_FALSE(w.covers({1, 3}));
+    CHECK_FALSE(w.covers({2, 10}));  // there is a hole
+    CHECK(w.touches({0, 3}));
+    CHECK(w.touches({4, 6}));
+    CHECK(w.touches({0, 20}));
+    CHECK_FALSE(w.touches({0, 2}));
+    CHECK_FALSE(w.touches({5, 8}));
+    CHECK_FALSE(w.touches({10, 20}));
+    CHECK(Where().covers({0, 20}));
+    CHECK(Where().touches({0, 1}));
+    CHECK_FALSE(Where::none().touches({0, 20}));
+    CHECK_FALSE(Where::none().covers({0, 1}));
+    // Nothing is covered by everything and touched by nothing.
+    CHECK(w.covers({6, 6}));
+    CHECK_FALSE(w.touches({6, 6}));
+    CHECK_FALSE(Where().touches({3, 3}));
+}
+
 TEST_CASE("scopes select by part") {
     CHECK(ranges<scope::Input>() == Ranges{{0, 6}});
     CHECK(ranges<scope::Head>() == Ranges{{15, 20}});

@@ -96,6 +96,7 @@ bool in_order(std::size_t count) {
 class Private {
 public:
     int shown = 0;
+    int sum() const { return shown + hidden; }
 
 private:
     int hidden = 0;

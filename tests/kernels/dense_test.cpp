@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <tessera/kernels/dense.hpp>
 
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -101,6 +102,54 @@ std::string wrong(Shape s, bool with_bias, R tampered = 0) {
     if (!within(dw.values(), exact, terms, s.batch + 1)) return "affine_weight_gradient, weights";
     if (with_bias && !within(db.values(), exact_bias, terms_bias, s.batch + 1)) return "affine_weight_gradient, bias";
     return "";
+}
+
+// Which terms an update has.
+struct Terms {
+    bool decay, toward, also, velocity;
+};
+
+// w and the velocity after affine_update, against the plain loop in the wider type.
+template <class R>
+bool update_agrees(Shape s, Terms t, R tampered = 0) {
+    using W = Wide<R>;
+    const std::size_t n = s.out * s.in + s.out;
+    const auto x = toy_numbers<R>(s.batch * s.in, 1), dy = toy_numbers<R>(s.batch * s.out, 2);
+    const auto w = toy_numbers<R>(n, 3), toward = toy_numbers<R>(n, 4), also = toy_numbers<R>(n, 5);
+    const auto velocity = toy_numbers<R>(n, 6);
+    const kernels::UpdateNumbers<R> numbers{
+        .rate = R(0.1), .decay = t.decay ? R(0.01) : R(0), .pull = R(0.3), .momentum = R(0.9)};
+
+    Unaligned<R> ux(x), udy(dy), uw(w), ut(toward), ua(also), uv(velocity);
+    if (n > 0) uw.data()[n - 1] += tampered;
+    const kernels::UpdatePulls<R> pulls{t.toward ? ut.data() : nullptr, t.also ? ua.data() : nullptr,
+                                        t.velocity ? uv.data() : nullptr};
+    kernels::affine_update(udy.data(), ux.data(), uw.data(), s.batch, s.in, s.out, pulls, numbers);
+
+    const auto wx = converted<W>(x), wdy = converted<W>(dy), wt = converted<W>(toward), wa = converted<W>(also);
+    auto exact = converted<W>(w), exact_v = converted<W>(velocity);
+    const kernels::UpdateNumbers<W> wide{numbers.rate, numbers.decay, numbers.pull, numbers.momentum};
+    const kernels::UpdatePulls<W> wide_pulls{t.toward ? wt.data() : nullptr, t.also ? wa.data() : nullptr,
+                                             t.velocity ? exact_v.data() : nullptr};
+    kernels::reference::affine_update(wdy.data(), wx.data(), exact.data(), s.batch, s.in, s.out, wide_pulls, wide);
+
+    // The same with absolute values; |w - toward| <= |w| + |toward|.
+    const auto ax = magnitudes(wx), ady = magnitudes(wdy);
+    auto terms = magnitudes(converted<W>(w)), terms_v = magnitudes(converted<W>(velocity));
+    std::vector<W> slope(n);
+    kernels::reference::affine_weight_gradient(ady.data(), ax.data(), slope.data(), slope.data() + s.out * s.in,
+                                               s.batch, s.in, s.out);
+    for (std::size_t j = 0; j < n; ++j) {
+        W d = slope[j] + wide.decay * terms[j];
+        if (t.toward) d += wide.pull * (terms[j] + std::abs(wt[j]));
+        if (t.also) d += std::abs(wa[j]);
+        if (t.velocity) d = terms_v[j] = wide.momentum * terms_v[j] + d;
+        terms[j] += wide.rate * d;
+    }
+    // A sum over the batch, then at most twelve operations.
+    const bool velocity_agrees =
+        t.velocity ? within(uv.values(), exact_v, terms_v, s.batch + 12) : uv.values() == velocity;
+    return velocity_agrees && within(uw.values(), exact, terms, s.batch + 12);
 }
 
 template <class R>
@@ -224,6 +273,36 @@ TEST_CASE_TEMPLATE("dense kernels: the comparison of bits notices another order 
         CAPTURE(set);
         kernels::affine(x.data(), w.data(), static_cast<const R*>(nullptr), by_kernel.data(), 20, 131, 10);
         CHECK_FALSE(same_bits(by_kernel.data(), by_loop.data(), 200));
+    });
+}
+
+TEST_CASE_TEMPLATE("affine_update: worked by hand", R, float, double) {
+    // x = [1 2; 3 4], dy = [1; 2]: dW = [7 10], db = 3. d = dW + 0.5 w + 0.25 (w - 8) + 1, v = 2 * 0.5 + d.
+    for_each_kernel_set([](std::string_view set) {
+        CAPTURE(set);
+        const std::vector<R> x{1, 2, 3, 4}, dy{1, 2}, toward(3, 8), also(3, 1);
+        std::vector<R> w{4, 4, 4}, v(3, 2);
+        kernels::affine_update(dy.data(), x.data(), w.data(), 2, 2, 1,
+                               kernels::UpdatePulls<R>{toward.data(), also.data(), v.data()},
+                               kernels::UpdateNumbers<R>{R(0.5), R(0.5), R(0.25), R(0.5)});
+        CHECK(v == std::vector<R>{10, 13, 6});
+        CHECK(w == std::vector<R>{-1, R(-2.5), 1});
+    });
+}
+
+TEST_CASE_TEMPLATE("affine_update: every set and every choice of terms agrees with the plain loop", R, float, double) {
+    for_each_kernel_set([](std::string_view set) {
+        CAPTURE(set);
+        for_each_shape([](Shape s) {
+            CAPTURE(s.batch);
+            CAPTURE(s.in);
+            CAPTURE(s.out);
+            REQUIRE(update_agrees<R>(s, {false, false, false, false}));
+            REQUIRE(update_agrees<R>(s, {true, true, true, true}));
+        });
+        for (unsigned bits = 0; bits < 16; ++bits)
+            CHECK(update_agrees<R>({7, 35, 5}, {(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, bits > 7}));
+        CHECK_FALSE(update_agrees<R>({7, 35, 5}, {true, true, true, true}, R(1e-3)));
     });
 }
 

@@ -125,7 +125,7 @@ TEST_CASE("any model: steps in one call when the model inside does, for the step
     CHECK(any.step(by_any, data.batch, plain) == model.step(by_model, data.batch, plain));
     CHECK(by_any == by_model);
     CHECK(by_any != std::vector<float>{1, 2});
-    CHECK_FALSE(Any(Net{}).fuses(plain));
+    CHECK_FALSE(Any(Bare{}).fuses(plain));
 }
 
 TEST_CASE("any model: what the model inside lacks is said when it is used") {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,8 +35,8 @@ class Pass {
 public:
     Pass(L layer, Call call, std::vector<R> w, std::vector<R> x)
         : layer_(std::move(layer)), call_(call), w_(std::move(w)), x_(std::move(x)) {
-        y_.assign(call.batch * L::width(call.in), std::nan(""));
-        notes_.assign(call.batch * L::notes(call.in), std::nan(""));
+        y_.assign(call.batch * L::width(call.in), std::numeric_limits<R>::quiet_NaN());
+        notes_.assign(call.batch * L::notes(call.in), std::numeric_limits<R>::quiet_NaN());
         layer_.forward(call_, w_.data(), x_.data(), y_.data(), notes_.data());
     }
     const std::vector<R>& y() const { return y_; }
@@ -43,7 +44,7 @@ public:
     std::vector<R> dw(const std::vector<R>& dy) const { return backward(dy, false, true).second; }
     std::pair<std::vector<R>, std::vector<R>> backward(const std::vector<R>& dy, bool want_dx = true,
                                                        bool want_dw = true) const {
-        std::vector<R> dx(x_.size(), std::nan("")), dw(w_.size(), std::nan(""));
+        std::vector<R> dx(x_.size(), std::numeric_limits<R>::quiet_NaN()), dw(w_.size(), std::numeric_limits<R>::quiet_NaN());
         layer_.backward(call_, w_.data(), x_.data(), y_.data(), notes_.data(), dy.data(),
                         want_dx ? dx.data() : nullptr, want_dw ? dw.data() : nullptr);
         return {dx, dw};
@@ -256,6 +257,20 @@ TEST_CASE("sequential: keeps the settings of its layers") {
         return leaky;
     }());
     CHECK(Pass<Sequential<Dropout, LeakyRelu>>(layers, training(1, 2), {}, {-2, 2}).y() == std::vector<double>{-1, 2});
+}
+
+TEST_CASE("sequential: default settings survive in any company") {
+    // GCC 12 zeroes them when layers with the same empty base are value-initialised together.
+    CHECK(Pass<Sequential<Doubling, LeakyRelu>>({}, evaluation(1, 1), {}, {-2}).y()[0] == doctest::Approx(-0.4));
+    CHECK(Pass<Sequential<Doubling, Doubling, LeakyRelu>>({}, evaluation(1, 1), {}, {-2}).y()[0] == doctest::Approx(-0.8));
+    const auto y = Pass<Sequential<Relu, Dropout, Relu>>({}, training(1, 100), {}, std::vector<double>(100, 1.0)).y();
+    CHECK(std::count(y.begin(), y.end(), 0.0) + std::count(y.begin(), y.end(), 2.0) == 100);
+    CHECK(std::abs(static_cast<double>(std::count(y.begin(), y.end(), 0.0)) - 50) < 20);  // deviation 5
+    const Sequential<Sequential<Relu, Dropout>, Relu, LeakyRelu> nested, copy = nested;
+    const auto z = Pass<Sequential<Sequential<Relu, Dropout>, Relu, LeakyRelu>>(copy, training(1, 100), {},
+                                                                               std::vector<double>(100, 1.0)).y();
+    CHECK(std::count(z.begin(), z.end(), 2.0) > 20);
+    CHECK(std::count(z.begin(), z.end(), 2.0) < 80);
 }
 
 TEST_CASE("sequential: widths, notes and operations add up") {

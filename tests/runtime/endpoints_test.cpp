@@ -47,6 +47,7 @@ struct Ends {
     Server<Me, M> server;
     std::vector<Client<Me, M>> clients;
     std::vector<Candidate> candidates;
+    std::vector<bool> visited;
 
     explicit Ends(Me method = {}, Settings settings = usual, std::size_t count = 5)
         : data(toy_data({.clients = count})), setup({}, std::move(method), settings), server(setup, count) {
@@ -54,6 +55,7 @@ struct Ends {
             clients.emplace_back(setup, k, data[k]);
             candidates.push_back({k, data[k].key});
         }
+        visited.resize(count);
     }
     Ends(const Ends&) = delete;
     Ends& operator=(const Ends&) = delete;
@@ -64,7 +66,11 @@ struct Ends {
         return plan;
     }
     Plan open() { return open(sample::Everyone{}); }
-    Bytes upload(Id k) { return clients[k].visit(server.download(k)); }
+    Bytes upload(Id k) {
+        Bytes bytes = clients[k].visit(server.download(k));
+        visited[k] = visited[k] || (clients[k].sound() && !setup.settings.stateless);
+        return bytes;
+    }
     Outcome round(const auto& sampler) {
         for (const auto& seat : open(sampler)) {
             const Bytes bytes = upload(seat.client);
@@ -80,7 +86,7 @@ struct Ends {
         Fingerprint all = h.finish();
         ClientStore<client_t<Me, real<M>>> store(clients.size());
         for (const auto& c : clients)
-            if (wire_size(c.state()) != wire_size(client_t<Me, real<M>>{})) store.commit(c.id(), c.state());
+            if (visited[c.id()]) store.commit(c.id(), c.state());
         return all += store.fingerprint();
     }
 };

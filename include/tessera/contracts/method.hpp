@@ -75,6 +75,11 @@ auto rows_of(std::span<const U> uploads) {
 
 namespace detail {
 
+// Stands for what a wrong method would have given. Nothing is asked of it, so one mistake makes one error.
+struct Misfit {};
+template <class T>
+inline constexpr bool misfits = std::is_same_v<T, Misfit>;
+
 struct VerbNames {
     int open, send, visit, merge, serve;
 };
@@ -109,9 +114,14 @@ consteval bool verbs_are_spelt() {
 
 template <class Me, class R>
 struct ServerOf {
-    static constexpr bool has_fold = requires(const Me& me) { me.fold; };
-    static_assert(has_fold, "tessera::Method: a method needs a member `fold`, or a `Server<R>` and a `merge` of its own");
-    using type = Shared<decltype(Me::fold), R>;
+    static_assert(sizeof(Me) == 0,
+                  "tessera::Method: a method needs a member `fold`, or a `Server<R>` and a `merge` of its own");
+    using type = Misfit;
+};
+template <class Me, class R>
+    requires(requires { &Me::fold; } && !requires { typename Me::template Server<R>; })
+struct ServerOf<Me, R> {
+    using type = Shared<std::remove_cvref_t<decltype(Me::fold)>, R>;
 };
 template <class Me, class R>
     requires requires { typename Me::template Server<R>; }
@@ -158,10 +168,13 @@ auto send_to(const Me& me, const server_t<Me, R>& server, Id client) {
         constexpr bool callable = requires { me.send(server, client); };
         static_assert(callable, "tessera::Method: send must be callable as send(const Server&, Id) const");
         if constexpr (callable) return me.send(server, client);
+        else return detail::Misfit{};
     } else {
         constexpr bool has_w = requires { server.w; };
-        static_assert(has_w, "tessera::Method: the default `send` needs a Server with a member `w`");
+        static_assert(has_w || detail::misfits<server_t<Me, R>>,
+                      "tessera::Method: the default `send` needs a Server with a member `w`");
         if constexpr (has_w) return server.w;
+        else return detail::Misfit{};
     }
 }
 template <class Me, class R>
@@ -169,13 +182,21 @@ using down_t = decltype(send_to<Me, R>(std::declval<const Me&>(), std::declval<c
 
 template <class Me, class M>
 auto visit_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, client_t<Me, real<M>>& state) {
-    constexpr bool callable = requires { me.visit(at, std::move(received), state); };
-    static_assert(callable,
-                  "tessera::Method: visit must be callable as visit(site, received, Client&) const and return what goes up");
-    if constexpr (callable) {
-        constexpr bool gives = !std::is_void_v<decltype(me.visit(at, std::move(received), state))>;
-        static_assert(gives, "tessera::Method: visit must return what goes up (Nothing{} if nothing does)");
-        return me.visit(at, std::move(received), state);
+    if constexpr (detail::misfits<down_t<Me, real<M>>> || !detail::names_visit<Me>) {
+        return detail::Misfit{};
+    } else {
+        constexpr bool callable = requires { me.visit(at, std::move(received), state); };
+        static_assert(callable,
+                      "tessera::Method: visit must be callable as visit(site, received, Client&) const and return what "
+                      "goes up");
+        if constexpr (callable) {
+            constexpr bool gives = !std::is_void_v<decltype(me.visit(at, std::move(received), state))>;
+            static_assert(gives, "tessera::Method: visit must return what goes up (Nothing{} if nothing does)");
+            if constexpr (gives) return me.visit(at, std::move(received), state);
+            else return detail::Misfit{};
+        } else {
+            return detail::Misfit{};
+        }
     }
 }
 template <class Me, class M>
@@ -188,7 +209,9 @@ template <class Me, class M>
 consteval bool merge_fits() {
     using State = server_t<Me, real<M>>;
     using Upload = up_t<Me, M>;
-    if constexpr (names_merge<Me>) {
+    if constexpr (misfits<Upload>) {
+        return false;
+    } else if constexpr (names_merge<Me>) {
         constexpr bool callable = requires(const Me& me, const Site<M>& hub, State& server,
                                            std::span<const Upload> ups) { me.merge(hub, server, ups); };
         static_assert(callable,
@@ -197,7 +220,8 @@ consteval bool merge_fits() {
     } else {
         constexpr bool has_fold = requires(const Me& me, State& server) { me.fold, server.w, server.fold; };
         constexpr bool has_rows = requires(const Upload& upload) { row_of(upload); };
-        static_assert(has_fold, "tessera::Method: the default `merge` needs a member `fold` and a Server with `w` and `fold`");
+        static_assert(has_fold,
+                      "tessera::Method: the default `merge` needs a member `fold` and a Server with `w` and `fold`");
         static_assert(has_rows, "tessera::Method: the default `merge` needs uploads with members `x` and `weight`");
         if constexpr (has_fold && has_rows) {
             using F = std::remove_cvref_t<decltype(Me::fold)>;
@@ -211,7 +235,9 @@ template <class Me, class M>
 consteval bool serve_fits() {
     using Down = down_t<Me, real<M>>;
     using State = client_t<Me, real<M>>;
-    if constexpr (names_serve<Me>) {
+    if constexpr (misfits<Down>) {
+        return false;
+    } else if constexpr (names_serve<Me>) {
         constexpr bool callable = requires(const Me& me, const Site<M>& at, Down received, State state) {
             me.serve(at, std::move(received), std::move(state));
         };

@@ -4,7 +4,8 @@
 // Vec<T> is std::vector over an allocator that takes 64-byte aligned blocks from the arena the current
 // thread stands in. A released block goes to the arena of the thread that releases it: blocks are not
 // owned, so an upload born in a worker may die in the server, and any Vec may outlive every arena.
-// Workers have an arena each and share a parent, which catches what the server lets go after a round.
+// Workers have an arena each and share a parent, which catches what the server lets go after a round and
+// what workers hand back: a block may be born in one worker and die in another, round after round.
 #pragma once
 
 #include <array>
@@ -58,6 +59,17 @@ public:
     private:
         Arena* before_;
     };
+
+    // Gives every free block to the parent.
+    void hand_back() noexcept {
+        if (!parent_) return;
+        const Hold mine(lock_), theirs(parent_->lock_);
+        for (std::size_t kind = 0; kind < free_.size(); ++kind)
+            while (Block* block = free_[kind]) {
+                free_[kind] = block->next;
+                block->next = std::exchange(parent_->free_[kind], block);
+            }
+    }
 
     static void* allocate(std::size_t bytes) {
         const std::size_t kind = detail::kind_of(bytes);

@@ -102,6 +102,18 @@ public:
         for (std::size_t i = 0; i < count_; ++i) n += ranges_[i].size();
         return n;
     }
+    constexpr bool covers(Range r) const {  // all of r
+        if (all_ || r.begin >= r.end) return true;
+        for (std::size_t i = 0; i < count_; ++i)
+            if (ranges_[i].begin <= r.begin && r.end <= ranges_[i].end) return true;
+        return false;
+    }
+    constexpr bool touches(Range r) const {  // any of r
+        if (all_) return r.begin < r.end;
+        for (std::size_t i = 0; i < count_; ++i)
+            if (ranges_[i].begin < r.end && r.begin < ranges_[i].end) return true;
+        return false;
+    }
     template <class F>
     constexpr void each(std::size_t dimension, F&& f) const {
         if (all_) {

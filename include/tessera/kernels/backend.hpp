@@ -26,6 +26,11 @@ struct Simd {
                                        std::size_t out) {
         kernels::affine_weight_gradient(dy, x, dw, dbias, batch, in, out);
     }
+    template <class R>
+    static void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
+                              const kernels::UpdatePulls<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
+        kernels::affine_update(dy, x, w, batch, in, out, pulls, numbers);
+    }
 };
 
 // Plain loops; slow, and the definition of right.
@@ -44,6 +49,11 @@ struct Reference {
     static void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_t batch, std::size_t in,
                                        std::size_t out) {
         kernels::reference::affine_weight_gradient(dy, x, dw, dbias, batch, in, out);
+    }
+    template <class R>
+    static void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
+                              const kernels::UpdatePulls<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
+        kernels::reference::affine_update(dy, x, w, batch, in, out, pulls, numbers);
     }
 };
 

@@ -17,16 +17,30 @@ namespace detail {
 // Bytes of one register: 64 for AVX-512, 32 for AVX2, 16 for SSE2 and NEON.
 template <class R, std::size_t Bytes>
 struct VectorOf {
-    typedef R type __attribute__((vector_size(Bytes), aligned(alignof(R)), may_alias));
+    typedef R type __attribute__((vector_size(Bytes), aligned(alignof(R)), may_alias));  // in memory, anywhere
+    typedef R held __attribute__((vector_size(Bytes)));                                  // in a register
     static constexpr std::size_t lanes = Bytes / sizeof(R);
 };
 template <class R, std::size_t Bytes>
 using V = typename VectorOf<R, Bytes>::type;
+template <class R, std::size_t Bytes>
+using Held = typename VectorOf<R, Bytes>::held;
 
 // The numbers of one update, hoisted out of the loop (Step in contracts/model.hpp).
 template <class R>
 struct UpdateNumbers {
     R rate, decay, pull, momentum;
+};
+
+// What an update reads and writes beside x and the gradient; null: not there.
+template <class R>
+struct UpdatePulls {
+    const R* toward;
+    const R* also;
+    R* velocity;
+    UpdatePulls at(std::size_t j) const {
+        return {toward ? toward + j : nullptr, also ? also + j : nullptr, velocity ? velocity + j : nullptr};
+    }
 };
 
 //   d = scale*g + decay*x + pull*(x - toward) + also;   v = momentum*v + d;   x -= rate*v

@@ -16,6 +16,7 @@
 
 #include <tessera/core/layout.hpp>
 #include <tessera/core/random.hpp>
+#include <tessera/kernels/dense.hpp>
 
 namespace tessera::nn {
 
@@ -37,5 +38,26 @@ concept Layer = std::copyable<L> && requires(const L layer, const Call& call, co
     { layer.forward(call, in, in, out, out) } -> std::same_as<void>;
     { layer.backward(call, in, in, in, in, in, out, out) } -> std::same_as<void>;
 };
+
+// What a fused step does to the parameters, seen from a layer: pointers and scope counted from its own start.
+template <class R>
+struct Update {
+    kernels::UpdatePulls<R> pulls{};
+    kernels::UpdateNumbers<R> numbers{};
+    const Where* on = nullptr;
+    std::size_t offset = 0;  // of the layer in the whole vector
+
+    Update at(std::size_t begin) const { return {pulls.at(begin), numbers, on, offset + begin}; }
+    bool moves(std::size_t parameters) const { return on->touches({offset, offset + parameters}); }
+};
+
+// Refinement: gradient and update of its parameters in one pass, without storing the gradient.
+//   step(call, w, x, y, notes, dy, dx, update)     dx is taken before w moves
+template <class L, class R>
+concept FusedLayer = Layer<L, R> && requires(const L layer, const Call& call, const R* in, R* out, const Update<R>& u) {
+    { layer.step(call, out, in, in, in, in, out, u) } -> std::same_as<void>;
+};
+template <class L, class R>
+concept Steppable = FusedLayer<L, R> || (Layer<L, R> && L::segments.empty());
 
 }  // namespace tessera::nn

@@ -29,6 +29,11 @@ struct Linear {
         if (dw) Backend::affine_weight_gradient(dy, x, dw, dw + Out * In, call.batch, In, Out);
         if (dx) Backend::affine_input_gradient(dy, w, dx, call.batch, In, Out);
     }
+    template <class R>
+    void step(const Call& call, R* w, const R* x, const R*, const R*, const R* dy, R* dx, const Update<R>& u) const {
+        if (dx) Backend::affine_input_gradient(dy, w, dx, call.batch, In, Out);
+        if (u.moves(In * Out + Out)) Backend::affine_update(dy, x, w, call.batch, In, Out, u.pulls, u.numbers);
+    }
 };
 
 }  // namespace tessera::nn

@@ -51,6 +51,33 @@ public:
         run.backward(*this, w, run.z, out);
         return loss;
     }
+
+    // One pass per layer, no stored gradient. Clipping needs the whole gradient first, a mask the sparse kernels,
+    // and a scope must not cut a layer in two.
+    bool fuses(const Step<R>& s) const
+        requires FusedLayer<Layers, R>
+    {
+        bool whole = s.clip == 0 && !s.terms.active;
+        const auto look = [&](Range r) { whole = whole && (s.terms.on.covers(r) || !s.terms.on.touches(r)); };
+        if constexpr (requires { Layers::for_each_layer(look); })
+            Layers::for_each_layer(look);
+        else
+            look({0, parameters});  // a single layer that is no Sequential
+        return whole;
+    }
+    double step(Out<R> w, const Batch<R>& batch, const Step<R>& s) const
+        requires FusedLayer<Layers, R>
+    {
+        Forward run(*this, w, batch);
+        const double loss = Loss::gradient(batch, Out<R>(run.z));
+        const Update<R> update{.pulls = {s.terms.pull != 0 ? s.terms.toward.data() : nullptr, s.terms.also.data(),
+                                         s.momentum != 0 ? s.velocity->data() : nullptr},
+                               .numbers = {R(s.rate), R(s.decay), R(s.terms.pull), R(s.momentum)},
+                               .on = &s.terms.on};
+        layers_.step(run.call, w.data(), run.x.data(), run.z.data(), run.notes.data(), run.z.data(),
+                     static_cast<R*>(nullptr), update);
+        return loss;
+    }
     void predict(In<R> w, const Batch<R>& batch, Out<R> out) const {
         logits(w, batch, out);
         for (std::size_t i = 0; i < batch.size(); ++i) Loss::predict(out.subspan(i * outputs(), outputs()));

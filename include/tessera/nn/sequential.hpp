@@ -80,6 +80,22 @@ public:
         backward_from<0>(call, call.in, w, x, y, notes, dy, dx, dw);
     }
 
+    // Offered when every layer with parameters can do it.
+    template <class R>
+        requires(Steppable<Layers, R> && ...)
+    void step(const Call& call, R* w, const R* x, const R* y, const R* notes, const R* dy, R* dx,
+              const Update<R>& update) const {
+        step_from<0>(call, call.in, w, x, y, notes, dy, dx, update);
+    }
+    // f(range of parameters) for each layer.
+    template <class F>
+    static constexpr void for_each_layer(F&& f) {
+        std::size_t begin = 0;
+        [&]<std::size_t... I>(std::index_sequence<I...>) {
+            ((f(Range{begin, begin + parameters<I>()}), begin += parameters<I>()), ...);
+        }(std::make_index_sequence<count>{});
+    }
+
     // What the last layer reads.
     template <class R>
     static const R* last_input(const Call& call, const R* x, const R* notes) {
@@ -141,7 +157,32 @@ private:
         }
     }
 
-    std::tuple<Layers...> layers_{};
+    template <std::size_t I, class R>
+    void step_from(const Call& call, std::size_t in, R* w, const R* x, const R* y, const R* notes, const R* dy, R* dx,
+                   const Update<R>& update) const {
+        if constexpr (I < count) {
+            const R* after = notes + call.batch * at<I>::notes(in);
+            const std::size_t out = at<I>::width(in);
+            const R* to = I + 1 < count ? after : y;
+            const R* dto = dy;
+            Vec<R> inner;
+            if constexpr (I + 1 < count) {
+                inner.resize(call.batch * out);
+                step_from<I + 1>(call, out, w + parameters<I>(), to, y, after + call.batch * out, dy, inner.data(),
+                                 update.at(parameters<I>()));
+                dto = inner.data();
+            }
+            const auto& layer = std::get<I>(layers_);
+            if constexpr (at<I>::segments.empty())
+                layer.template backward<R>(call.child(I, in), w, x, to, notes, dto, dx, nullptr);
+            else
+                layer.step(call.child(I, in), w, x, to, notes, dto, dx, update);
+        }
+    }
+
+    // Each layer by itself: GCC 12 zeroes the settings of Dropout when a tuple of it and Relu, which share an empty
+    // base, is value-initialised as a whole.
+    std::tuple<Layers...> layers_{Layers()...};
 };
 
 }  // namespace tessera::nn

@@ -87,6 +87,7 @@ public:
         }
         report.outcome = server_.close_round();
         settle(plan, visits, report);
+        for (const auto& worker : workers_) worker->arena.hand_back();
         report.state = fingerprint();
         report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         return report;

@@ -54,16 +54,21 @@ consteval bool storable() {
 // Asked before any body is compiled, so that the first error is the sentence.
 template <class Me, class M>
 consteval bool method_fits() {
-    using R = real<M>;
-    static_assert(storable<client_t<Me, R>>(),
-                  "tessera::Method: Client<R> must be a plain struct of numbers, vectors, masks and such structs");
-    static_assert(storable<server_t<Me, R>>(),
-                  "tessera::Method: Server<R> must be a plain struct of numbers, vectors, masks and such structs");
-    static_assert(storable<down_t<Me, R>>(),
-                  "tessera::Method: what `send` returns must be made of numbers, vectors, masks and plain structs");
-    static_assert(storable<up_t<Me, M>>(),
-                  "tessera::Method: what `visit` returns must be made of numbers, vectors, masks and plain structs");
-    return merge_fits<Me, M>() && serve_fits<Me, M>();
+    if constexpr (Model<M>) {
+        using R = real<M>;
+        static_assert(storable<client_t<Me, R>>(),
+                      "tessera::Method: Client<R> must be a plain struct of numbers, vectors, masks and such structs");
+        static_assert(storable<server_t<Me, R>>(),
+                      "tessera::Method: Server<R> must be a plain struct of numbers, vectors, masks and such structs");
+        static_assert(storable<down_t<Me, R>>(),
+                      "tessera::Method: what `send` returns must be made of numbers, vectors, masks and plain structs");
+        static_assert(storable<up_t<Me, M>>(),
+                      "tessera::Method: what `visit` returns must be made of numbers, vectors, masks and "
+                      "plain structs");
+        merge_fits<Me, M>();
+        serve_fits<Me, M>();
+    }
+    return true;
 }
 
 }  // namespace detail

@@ -46,4 +46,20 @@ void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_
     }
 }
 
+// d = gradient + decay*w + pull*(w - toward) + also;  v = momentum*v + d;  w -= rate*v, on weights and then biases
+template <class R, class Pulls, class Numbers>
+void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
+                   const Pulls& pulls, const Numbers& numbers) {
+    for (std::size_t j = 0; j < out * in + out; ++j) {
+        R d = 0;
+        for (std::size_t b = 0; b < batch; ++b)
+            d += j < out * in ? dy[b * out + j / in] * x[b * in + j % in] : dy[b * out + j - out * in];
+        d += numbers.decay * w[j];
+        if (pulls.toward) d += numbers.pull * (w[j] - pulls.toward[j]);
+        if (pulls.also) d += pulls.also[j];
+        if (pulls.velocity) d = pulls.velocity[j] = numbers.momentum * pulls.velocity[j] + d;
+        w[j] -= numbers.rate * d;
+    }
+}
+
 }  // namespace tessera::kernels::reference
