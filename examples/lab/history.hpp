@@ -85,6 +85,12 @@ inline tessera::report::RoundRecord record_of(const Line& l) {
     return record;
 }
 
+inline std::size_t evaluated_rounds(const History& history) {
+    std::size_t n = 0;
+    for (const auto& line : history.lines) n += !line.scores.empty();
+    return n;
+}
+
 // Each model and split over the last n evaluated rounds.
 inline std::vector<Score> mean_of_last(const History& history, std::size_t n) {
     std::vector<Score> means;

@@ -19,7 +19,7 @@ struct Preset {
     std::array<std::pair<std::string_view, std::string_view>, 6> set;
 };
 
-// pFedBreD (algorithms.md 3.6): alpha = alpha_m = 0.01, R = 20 batches of 20, 20 of 100 clients aggregated.
+// pFedBreD: alpha = alpha_m = 0.01, R = 20 batches of 20, 20 of 100 clients aggregated.
 inline constexpr std::array<Preset, 2> presets{
     Preset{"pfedbred/fmnist-mclr", "pFedBreD, Table 1: Fashion-MNIST, 2 labels a client, logistic regression",
            "fashion-mnist", "lognormal:2", "mclr", 100, 20, 200, 20,

@@ -17,10 +17,11 @@ constexpr std::array<std::string_view, 5> words_of(Server) { return {"mean", "mo
 
 struct ServerFold {
     Server server = Server::mean;
-    double server_rate = 1;
+    double server_rate = -1;  // below 0: the optimizer's own, 1 for momentum and 0.1 for the adaptive ones
     double server_momentum = 0.9;
     bool nesterov = false;
-    double b1 = 0.9, b2 = 0.99, tau = 1e-3, v0 = 1e-6;
+    double b1 = -1;  // below 0: the optimizer's own, 0 for Adagrad and 0.9 for the others
+    double b2 = 0.99, tau = 1e-3, v0 = 1e-6;
     bool bias_corrected = false;
     tessera::fold::Relax<> inner{};  // beta
 
@@ -44,11 +45,16 @@ struct ServerFold {
 
 private:
     tessera::fold::ServerMomentum<> momentum_fold() const {
-        return {.server_rate = server_rate, .server_momentum = server_momentum, .nesterov = nesterov};
+        tessera::fold::ServerMomentum<> fold{.server_momentum = server_momentum, .nesterov = nesterov};
+        if (server_rate >= 0) fold.server_rate = server_rate;
+        return fold;
     }
     template <tessera::fold::SecondMoment Kind>
     tessera::fold::ServerAdaptive<Kind> adaptive() const {
-        return {.server_rate = server_rate, .b1 = b1, .b2 = b2, .tau = tau, .v0 = v0, .bias_corrected = bias_corrected};
+        tessera::fold::ServerAdaptive<Kind> fold{.b2 = b2, .tau = tau, .v0 = v0, .bias_corrected = bias_corrected};
+        if (server_rate >= 0) fold.server_rate = server_rate;
+        if (b1 >= 0) fold.b1 = b1;
+        return fold;
     }
 };
 

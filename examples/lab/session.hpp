@@ -53,7 +53,13 @@ std::vector<std::pair<std::string, tessera::report::Setting>> configuration(cons
         {"rounds", *o.rounds},        {"per_round", *o.per_round}, {"trains", "sampled clients"},
         {"batch", *o.batch},          {"seed", o.seed},           {"split_seed", *o.split_seed},
         {"quorum", o.quorum},         {"stateless", o.stateless}};
-    for (const auto& [name, value] : tessera::settings_of(method)) all.emplace_back(name, value);
+    if (!o.split_file.empty()) all.emplace_back("split_file", o.split_file);
+    tessera::detail::for_each_setting(method, "", [&](const std::string& name, const auto& value) {
+        if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>)
+            all.emplace_back(name, tessera::detail::text_of(value));
+        else
+            all.emplace_back(name, value);
+    });
     return all;
 }
 
@@ -106,6 +112,10 @@ public:
 private:
     Run make_run(Me method) {
         auto clients = make_clients(o_);
+        if (clients.size() + clients.unseen() != *o_.clients)
+            throw ConfigError("--split-file " + o_.split_file + ": it has " +
+                              std::to_string(clients.size() + clients.unseen()) + " clients, --clients asks for " +
+                              std::to_string(*o_.clients));
         if (o_.pooled) clients = tessera::pooled(clients);
         auto model = make_model(*o_.model, clients.pool().examples());
         if (*o_.per_round > clients.size())
@@ -187,7 +197,8 @@ private:
         };
         if (!history_.lines.empty())
             for (const auto& s : history_.lines.back().scores) add(evaluations_of(s, Pick::last()));
-        for (const auto& s : mean_of_last(history_, 10)) add(evaluations_of(s, Pick::mean_last(10)));
+        const std::size_t several = std::min<std::size_t>(10, evaluated_rounds(history_));
+        for (const auto& s : mean_of_last(history_, several)) add(evaluations_of(s, Pick::mean_last(several)));
         if (o_.validation > 0) add(best_on_validation());
         finish(record, add);
         return record;

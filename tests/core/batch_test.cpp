@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -71,6 +71,16 @@ std::vector<Index> sorted(std::vector<Index> ids) {
     return ids;
 }
 using Lists = std::vector<std::vector<Index>>;
+
+std::vector<std::pair<std::uint64_t, std::uint64_t>> draws(const Batches<double>& batches) {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
+    for (const auto& batch : batches) out.emplace_back(batch.draw().key, batch.draw().salt);
+    return out;
+}
+template <class T>
+std::size_t distinct(const std::vector<T>& items) {
+    return std::set<T>(items.begin(), items.end()).size();
+}
 
 }  // namespace
 
@@ -173,26 +183,24 @@ TEST_CASE("a part of a batch is a batch") {
 
 TEST_CASE("a list of batches cuts its order where it was appended") {
     const auto examples = stored(Storage::float64);
-    Batches<double> batches(examples, Key{1});
+    Batches<double> batches(examples);
     CHECK(walk(batches).empty());
     const std::vector<Index> a{2, 0}, b{1}, c{3, 3, 3};
-    batches.append(a);
-    batches.append(b);
-    batches.append(c);
+    batches.append(a, Key{1});
+    batches.append(b, Key{2});
+    batches.append(c, Key{3});
     CHECK(batches.size() == 3);
     CHECK(walk(batches) == Lists{a, b, c});
     CHECK(ids_of(batches[2]) == c);
 }
 
-TEST_CASE("every batch of a list has a draw of its own, keyed by its place") {
+TEST_CASE("every batch of a list is for training, under the draw it came with") {
     const auto examples = stored(Storage::float64);
-    Batches<double> batches(examples, Key{1});
+    Batches<double> batches(examples);
     const std::vector<Index> same{0, 1};
-    for (int i = 0; i < 3; ++i) batches.append(same);
+    for (std::uint64_t i = 0; i < 3; ++i) batches.append(same, Key{9}(i));
     for (const auto& batch : batches) CHECK(batch.training());
-    CHECK(batches[1].draw() == Key{1}(1));
-    CHECK(batches[0].draw() != batches[1].draw());
-    CHECK(batches[1].draw() != batches[2].draw());
+    for (std::uint64_t i = 0; i < 3; ++i) CHECK(batches[i].draw() == Key{9}(i));
 
     const std::vector<double> weights{4, 5, 6, 7};
     CHECK_FALSE(batches[0].weighted());
@@ -224,6 +232,14 @@ TEST_CASE("epochs: each pass is a new permutation, cut into batches, the short l
     CHECK(walk(large.site(0, 1).epochs(1))[0] != passes[0]);      // another round
     CHECK(walk(large.site(0).epochs(1, Pass::own))[0] != passes[0]);
     CHECK(walk(Client{}.site(3).epochs(2)).empty());
+
+    // Each batch has its own draw; a longer walk begins with the shorter one's.
+    const auto three = draws(large.site(30).epochs(3)), two = draws(large.site(30).epochs(2));
+    CHECK(three.size() == 12);
+    CHECK(distinct(three) == 12);
+    CHECK(std::equal(two.begin(), two.end(), three.begin()));
+    CHECK(draws(large.site(30, 1).epochs(1)) != draws(large.site(30).epochs(1)));
+    CHECK(draws(large.site(30).epochs(1, Pass::own)) != draws(large.site(30).epochs(1)));
 }
 
 TEST_CASE("stream: infinite, reshuffled at each refill, and it remembers its place") {
@@ -240,12 +256,18 @@ TEST_CASE("stream: infinite, reshuffled at each refill, and it remembers its pla
     }
     CHECK(joined(all, 0, 3) != joined(all, 3, 6));
 
-    // In pieces, across rounds: the same batches.
-    Cursor pieces;
+    // In pieces, across rounds: the same batches under the same draws.
+    Cursor pieces, whole;
     Lists collected;
-    for (const std::size_t steps : {1u, 4u, 0u, 2u, 2u})
-        for (const auto& batch : walk(client.site(3, collected.size()).stream(pieces, steps))) collected.push_back(batch);
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> collected_draws;
+    for (const std::size_t steps : {1u, 4u, 0u, 2u, 2u}) {
+        const auto part = client.site(3, collected.size()).stream(pieces, steps);
+        for (const auto& batch : walk(part)) collected.push_back(batch);
+        for (const auto& draw : draws(part)) collected_draws.push_back(draw);
+    }
     CHECK(collected == all);
+    CHECK(collected_draws == draws(site.stream(whole, 9)));
+    CHECK(distinct(collected_draws) == 9);
     CHECK(pieces.pass == at.pass);
     CHECK(pieces.at == at.at);
 

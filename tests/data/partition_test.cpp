@@ -338,7 +338,7 @@ TEST_CASE("lognormal: client u holds classes u, u+1, ... and trains on three qua
 }
 
 TEST_CASE("lognormal: sizes are those of the scripts") {
-    // algorithms.md 8.5 over 200 seeds: total 46.0k, smallest 71, median 322, largest 3.5k. The mean of 50 seeds
+    // The original script over 200 seeds: total 46.0k, smallest 71, median 322, largest 3.5k. The mean of 50 seeds
     // has deviations of 570, 4.1, 2.9 and 185 (from 400 seeds); the bands are four of them.
     const auto pool = balanced(70000);
     constexpr std::size_t clients = 100, seeds = 50;

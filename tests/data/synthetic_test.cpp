@@ -31,7 +31,7 @@ double mean_feature(const FederatedDataset& data, std::size_t client, std::size_
 
 }  // namespace
 
-TEST_CASE("synthetic has the shape of algorithms.md 8.8") {
+TEST_CASE("synthetic has the shape") {
     const auto data = synthetic({.alpha = 1, .beta = 1, .seed = 1, .max_examples = 500});
     CHECK(data.size() == 30);
     CHECK(data.unseen() == 0);

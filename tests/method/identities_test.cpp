@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The limit identities of algorithms.md section 10 that FedAvg, FedProx, Local, FedAvg + FT and the server optimizers
+// The limit identities that FedAvg, FedProx, Local, FedAvg + FT and the server optimizers
 // take part in. "Same" means every bit after every round, unless a tolerance and its reason stand beside the check.
 #include <doctest/doctest.h>
 

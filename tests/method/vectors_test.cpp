@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The numeric vectors of algorithms.md section 11 that FedAvg, FedProx and the server optimizers take part in.
+// The numeric vectors that FedAvg, FedProx and the server optimizers take part in.
 #include <doctest/doctest.h>
 
 #include <cmath>

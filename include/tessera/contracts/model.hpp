@@ -108,7 +108,7 @@ std::size_t dimension(const M& model) {
     return dimension(Layout(model.layout()));
 }
 
-// Initial parameters: the model's own, or U(-1/sqrt(fan_in), 1/sqrt(fan_in)) per segment.
+// Initial parameters: the model's own, or what each segment of its layout asks for.
 template <Model M>
 Vec<real<M>> initial_parameters(const M& model, Key key) {
     Vec<real<M>> x(dimension(model));
@@ -118,10 +118,13 @@ Vec<real<M>> initial_parameters(const M& model, Key key) {
         std::uint64_t index = 0;
         for (const auto& segment : model.layout()) {
             Stream draw(key(index++));
-            if (segment.fan_in == 0) continue;
-            const double bound = 1.0 / std::sqrt(static_cast<double>(segment.fan_in));
-            for (std::size_t j = segment.offset; j < segment.end(); ++j)
-                x[j] = static_cast<real<M>>((2 * draw.uniform() - 1) * bound);
+            const double bound = segment.fan_in > 0 ? 1.0 / std::sqrt(static_cast<double>(segment.fan_in)) : 0;
+            for (std::size_t j = segment.offset; j < segment.end(); ++j) {
+                if (segment.fan_in > 0) x[j] = static_cast<real<M>>((2 * draw.uniform() - 1) * bound);
+                else if (segment.deviation != 0)
+                    x[j] = static_cast<real<M>>(segment.value + segment.deviation * draw.normal());
+                else x[j] = static_cast<real<M>>(segment.value);
+            }
         }
     }
     return x;

@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-// Aggregation weights of algorithms.md 0.4.
+// Aggregation weights
 enum class Weigh : std::uint8_t { samples, uniform, batches };
 constexpr std::array<std::string_view, 3> words_of(Weigh) { return {"samples", "uniform", "batches"}; }
 
@@ -52,23 +52,25 @@ struct Site {
     // One permutation a pass, cut in batches, the short last batch kept.
     Batches<R> epochs(std::size_t passes, Pass pass = Pass::shared) const {
         const Key role = key(purpose::shuffle)(round)(static_cast<std::uint64_t>(pass));
-        Batches<R> out(*examples, key(purpose::dropout)(round)(static_cast<std::uint64_t>(pass)));
+        const Key drop = key(purpose::dropout)(round)(static_cast<std::uint64_t>(pass));
+        Batches<R> out(*examples);
         Vec<Index> order;
         for (std::size_t e = 0; e < passes; ++e) {
             shuffled(role(e), order);
-            for (std::size_t b = 0; b < order.size(); b += batch_size()) out.append(cut(order, b));
+            for (std::size_t b = 0; b < order.size(); b += batch_size()) out.append(cut(order, b), drop(e)(b));
         }
         return out;
     }
     // The next `steps` batches of the client's infinite stream, reshuffled at each refill. The order is
     // keyed by pass, so it depends neither on rounds nor on how many steps were asked for at once.
     Batches<R> stream(Cursor& cursor, std::size_t steps) const {
-        Batches<R> out(*examples, key(purpose::dropout)(cursor.pass)(cursor.at));
+        Batches<R> out(*examples);
         Vec<Index> order;
         while (!ids.empty() && out.size() < steps) {
             shuffled(key(purpose::shuffle)(stream_role)(cursor.pass), order);
             for (; cursor.at < batch_count() && out.size() < steps; ++cursor.at)
-                out.append(cut(order, static_cast<std::size_t>(cursor.at) * batch_size()));
+                out.append(cut(order, static_cast<std::size_t>(cursor.at) * batch_size()),
+                           key(purpose::dropout)(stream_role)(cursor.pass)(cursor.at));
             if (cursor.at == batch_count()) cursor = {cursor.pass + 1, 0};
         }
         return out;

@@ -114,21 +114,22 @@ struct Cursor {
     std::uint64_t pass = 0, at = 0;
 };
 
-// Minibatches to walk over: cuts of an order. Both iterators of algorithms.md 0.2 end here.
+// Minibatches to walk over: cuts of an order. Both iterators end here.
 template <class R>
 class Batches {
 public:
-    Batches(const Examples& examples, Key draw) : examples_(&examples), draw_(draw) {}
+    explicit Batches(const Examples& examples) : examples_(&examples) {}
 
     std::size_t size() const { return ends_.size(); }
     Batch<R> operator[](std::size_t i) const {
         const std::size_t begin = i == 0 ? 0 : ends_[i - 1];
-        const Key draw = draw_(i);
-        return Batch<R>(*examples_, std::span<const Index>(order_).subspan(begin, ends_[i] - begin), weights_, &draw);
+        return Batch<R>(*examples_, std::span<const Index>(order_).subspan(begin, ends_[i] - begin), weights_,
+                        &draws_[i]);
     }
-    void append(std::span<const Index> batch) {
+    void append(std::span<const Index> batch, Key draw) {
         order_.insert(order_.end(), batch.begin(), batch.end());
         ends_.push_back(order_.size());
+        draws_.push_back(draw);
     }
     Batches weighted(In<R> by_example) && {
         weights_ = by_example;
@@ -150,10 +151,10 @@ public:
 
 private:
     const Examples* examples_;
-    Key draw_;
     In<R> weights_{};
     Vec<Index> order_;
     Vec<std::size_t> ends_;
+    Vec<Key> draws_;
 };
 
 }  // namespace tessera

@@ -198,7 +198,7 @@ std::size_t wire_size(const T& value) {
     return n;
 }
 
-// The papers' way of counting (algorithms.md 7.5): 4 per parameter, 8 per scalar, a bit per mask entry.
+// The papers' way of counting: 4 per parameter, 8 per scalar, a bit per mask entry.
 template <class T>
 double formula_bytes(const T& value) {
     double n = 0;

@@ -28,11 +28,6 @@ struct WireError : Error {
     using Error::Error;
 };
 
-// A round could not be completed (quorum missed); the server's state is as it was.
-struct RoundError : Error {
-    using Error::Error;
-};
-
 namespace detail {
 inline void require(bool holds, const std::string& sentence) {
     if (!holds) throw ConfigError(sentence);

@@ -42,7 +42,8 @@ struct Name {
     friend constexpr bool operator==(const Name&, const Name&) = default;
 };
 
-// One named tensor inside the flat vector. `fan_in` is what the torch initialisation divides by; 0 starts at zero.
+// One named tensor inside the flat vector. It starts uniform in +-1/sqrt(fan_in) (the torch default of linear and
+// convolution layers) or, where fan_in is 0, normal around `value` (a norm's scale is 1, an embedding N(0, 1)).
 struct Segment {
     Name name{};
     Part part = Part::body;
@@ -50,6 +51,7 @@ struct Segment {
     std::array<std::size_t, 4> shape{1, 1, 1, 1};
     std::size_t rank = 1;
     std::size_t fan_in = 0;
+    double value = 0, deviation = 0;
 
     constexpr std::size_t size() const { return shape[0] * shape[1] * shape[2] * shape[3]; }
     constexpr std::size_t end() const { return offset + size(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The affine readings of 8-bit pixels: one (byte - shift) * scale for the whole pool, no copy made.
 //
-//   standardised:   (x - mean) / (std + 0.001) over all pixels of all examples (algorithms.md 8.5, FMNIST)
+//   standardised:   (x - mean) / (std + 0.001) over all pixels of all examples
 //   scaled_to_unit: x / 255
 //
 // Needs: a pool of bytes. The sums are whole numbers, so the result does not depend on how they are taken.

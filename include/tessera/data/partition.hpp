@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Partitioners: from a pool of examples to who holds what (algorithms.md 8). Each is a const value with its
+// Partitioners: from a pool of examples to who holds what. Each is a const value with its
 // settings as fields, called with the pool and what all of them are told:
 //
 //   Split split = Dirichlet{.alpha = 0.3}(pool, {.clients = 100, .seed = 1, .train_size = 60000});

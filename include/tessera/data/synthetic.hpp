@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Synthetic(alpha, beta) (Li et al., MLSys 2020; algorithms.md 8.8): clients that differ in their model
+// Synthetic(alpha, beta) (Li et al., MLSys 2020): clients that differ in their model
 // (alpha) and in their inputs (beta).
 //
 //   n_k = 50 + floor(LogNormal(4, 2))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Weighted mean of the cohort: w = sum_k weight_k x_k / sum_k weight_k (algorithms.md 0.4).
+// Weighted mean of the cohort: w = sum_k weight_k x_k / sum_k weight_k.
 //
 // Sums are kept in double relative to the largest weight seen, so that equal weights count as exactly 1:
 // `samples`, `uniform` and `batches` give the same bits when sizes are equal, any common factor drops out,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FedAdagrad, FedAdam and FedYogi (Reddi et al. 2021; algorithms.md 6.30). D = fold(w) - w:
+// FedAdagrad, FedAdam and FedYogi (Reddi et al. 2021). D = fold(w) - w:
 //
 //   m = b1 m + (1 - b1) D;   w += rate m / (sqrt(v) + tau)
 //   Adagrad  v = v + D^2        (the paper uses b1 = 0)

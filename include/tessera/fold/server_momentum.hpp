@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FedAvgM (Hsu et al. 2019; algorithms.md 6.30). D = fold(w) - w is the pseudo-gradient:
+// FedAvgM (Hsu et al. 2019). D = fold(w) - w is the pseudo-gradient:
 //
 //   m = beta m + D;   w += rate m            (nesterov: w += rate (D + beta m))
 //

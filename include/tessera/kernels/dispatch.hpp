@@ -55,7 +55,7 @@ inline Set choose_set() {
     return supported(Set::avx2) ? Set::avx2 : Set::portable;
 }
 
-// Tests switch sets through `select`; everybody else reads.
+// Tests assign to it; everybody else reads.
 inline Set& active() {
     static Set set = choose_set();
     return set;

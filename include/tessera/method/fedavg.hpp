@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FedAvg (McMahan et al., AISTATS 2017; algorithms.md 6.2).
+// FedAvg (McMahan et al., AISTATS 2017).
 //
 //   client: w_k = E epochs (or R batches) of the local rule from w
 //   server: w = sum_k p_k w_k, p_k = n_k / sum n

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FedAvg + FT (algorithms.md 6.3): FedAvg, and at evaluation each client fine-tunes a copy of w.
+// FedAvg + FT: FedAvg, and at evaluation each client fine-tunes a copy of w.
 //
 //   serve: w_k = E_ft epochs of the tuning rule from w. Clients keep no model. E_ft = 0 is FedAvg.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FedProx (Li et al., MLSys 2020; algorithms.md 6.4).
+// FedProx (Li et al., MLSys 2020).
 //
 //   client: E epochs on f(w_k) + mu/2 |w_k - w|^2 from w;   server: as FedAvg
 //

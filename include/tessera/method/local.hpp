@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Local, or Standalone (algorithms.md 6.1): every client keeps its own model, nothing travels.
+// Local, or Standalone: every client keeps its own model, nothing travels.
 //
 //   client: w_k = E epochs (or R batches) of the local rule from its own w_k
 //

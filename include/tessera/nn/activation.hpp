@@ -9,16 +9,11 @@
 
 namespace tessera::nn {
 
-namespace detail {
-struct Elementwise {
+// y = x for x > 0, slope * x otherwise.
+struct LeakyRelu {
     static constexpr std::array<Segment, 0> segments{};
     static constexpr std::size_t width(std::size_t in) { return in; }
-    static constexpr double flops(std::size_t) { return 0; }  // not counted (algorithms.md 5.5)
-};
-}  // namespace detail
-
-// y = x for x > 0, slope * x otherwise.
-struct LeakyRelu : detail::Elementwise {
+    static constexpr double flops(std::size_t) { return 0; }  // not counted
     double slope = 0.1;
 
     static constexpr std::size_t notes(std::size_t) { return 0; }
@@ -35,7 +30,10 @@ struct LeakyRelu : detail::Elementwise {
     }
 };
 
-struct Relu : detail::Elementwise {
+struct Relu {
+    static constexpr std::array<Segment, 0> segments{};
+    static constexpr std::size_t width(std::size_t in) { return in; }
+    static constexpr double flops(std::size_t) { return 0; }  // not counted
     static constexpr std::size_t notes(std::size_t) { return 0; }
     template <class R>
     void forward(const Call& call, const R*, const R* x, R* y, R*) const {
@@ -49,7 +47,10 @@ struct Relu : detail::Elementwise {
 };
 
 // Zeroes a number with probability `rate` and scales the others by 1/(1-rate); the identity in evaluation.
-struct Dropout : detail::Elementwise {
+struct Dropout {
+    static constexpr std::array<Segment, 0> segments{};
+    static constexpr std::size_t width(std::size_t in) { return in; }
+    static constexpr double flops(std::size_t) { return 0; }  // not counted
     double rate = 0.5;
 
     static constexpr std::size_t notes(std::size_t in) { return in; }  // the factors

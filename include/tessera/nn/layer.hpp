@@ -5,7 +5,7 @@
 //   static constexpr std::size_t width(std::size_t in)   numbers out per example
 //   static constexpr std::size_t notes(std::size_t in)   numbers per example that forward leaves for backward
 //   forward(call, w, x, y, notes)
-//   backward(call, w, x, y, notes, dy, dx, dw)           dx or dw may be null: not wanted
+//   backward(call, w, x, y, notes, dy, dx, dw)           writes (never adds to) all of dx and dw; null: not wanted
 //
 // Matrices are row-major, one row an example. A layer made of layers (Sequential, a residual block, a
 // routed block, an adapter) keeps what its children need in its notes and is a layer again.

@@ -30,10 +30,16 @@ public:
             const auto dot = name.rfind('.');
             return name.substr(0, dot == name.npos ? 0 : dot);
         };
+        Segment first{}, last{};  // of the plain layers: a norm, an adapter or a router keeps its part
+        for (const auto& s : all)
+            if (s.part == Part::body) {
+                if (first.name.view().empty()) first = s;
+                last = s;
+            }
         for (auto& s : all)
-            if (s.part == Part::body && owner(s) == owner(all.front())) s.part = Part::input;
+            if (s.part == Part::body && owner(s) == owner(first)) s.part = Part::input;
         for (auto& s : all)
-            if ((s.part == Part::body || s.part == Part::input) && owner(s) == owner(all.back())) s.part = Part::head;
+            if ((s.part == Part::body || s.part == Part::input) && owner(s) == owner(last)) s.part = Part::head;
         return all;
     }();
     static constexpr std::size_t parameters = dimension(Layout(segments));

@@ -25,7 +25,7 @@ class Sequential {
 public:
     constexpr Sequential() = default;
     constexpr explicit Sequential(Layers... layers)
-        requires(count > 0)
+        requires(sizeof...(Layers) > 0)
         : layers_(std::move(layers)...) {}
 
     static constexpr auto segments = [] {
@@ -180,9 +180,7 @@ private:
         }
     }
 
-    // Each layer by itself: GCC 12 zeroes the settings of Dropout when a tuple of it and Relu, which share an empty
-    // base, is value-initialised as a whole.
-    std::tuple<Layers...> layers_{Layers()...};
+    std::tuple<Layers...> layers_{};
 };
 
 }  // namespace tessera::nn

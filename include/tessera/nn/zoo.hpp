@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ready networks of algorithms.md section 9. Parameter counts are assertions.
+// Ready networks Parameter counts are assertions.
 #pragma once
 
 #include <cstddef>

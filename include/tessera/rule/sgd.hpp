@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stochastic gradient descent (algorithms.md 0.3): no dampening, no Nesterov.
+// Stochastic gradient descent: no dampening, no Nesterov.
 //
 //   d = g + weight_decay*x (+ the method's terms);   m = momentum*m + d;   x -= rate*s(t)*m
 //

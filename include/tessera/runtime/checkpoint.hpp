@@ -25,7 +25,23 @@ namespace tessera {
 inline constexpr std::array<char, 8> checkpoint_magic{'T', 'S', 'R', 'A', 'C', 'K', 'P', 'T'};
 inline constexpr std::uint32_t checkpoint_version = 1;
 
-// `configuration` names the run (settings, data, method); a checkpoint of another one is refused. `notes`
+namespace detail {
+
+// The first line in which two configurations differ: "it has rate=0.1, this run rate=0.2".
+inline std::string first_difference(const std::string& theirs, const std::string& ours) {
+    const auto line = [](const std::string& text, std::size_t at) {
+        const auto begin = at == 0 ? std::string::npos : text.rfind('\n', at - 1);
+        const std::size_t from = begin == std::string::npos ? 0 : begin + 1;
+        return from < text.size() ? text.substr(from, text.find('\n', from) - from) : std::string("nothing more");
+    };
+    std::size_t at = 0;
+    while (at < theirs.size() && at < ours.size() && theirs[at] == ours[at]) ++at;
+    return "it has " + line(theirs, at) + ", this run " + line(ours, at);
+}
+
+}  // namespace detail
+
+// `configuration` names the run, a line per setting (settings, data, method); a checkpoint of another one is refused. `notes`
 // are the caller's own bytes and come back as they were, the history of a run for example.
 template <class Me, class M>
 void write_checkpoint(const std::string& path, const Federation<Me, M>& run, const std::string& configuration,
@@ -67,7 +83,8 @@ Bytes read_checkpoint(const std::string& path, Federation<Me, M>& run, const std
         if (shape != run.shape()) throw WireError("the checkpoint is of another method, model or number of clients");
         get(in, written_for);
         if (written_for != configuration)
-            throw WireError("the checkpoint is of a run with other settings: " + written_for);
+            throw WireError("the checkpoint is of a run with other settings (" +
+                            detail::first_difference(written_for, configuration) + ")");
         get(in, notes);
         run.restore(in);
         if (in.left() > 0) throw WireError("bytes follow the end of the checkpoint");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Upper and lower controls of algorithms.md 6.28: what a method must be compared with to mean anything.
+// Upper and lower controls: what a method must be compared with to mean anything.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Typed evaluation of a federation (algorithms.md 7.1, 7.2). Nothing here changes a run: predictors are
+// Typed evaluation of a federation. Nothing here changes a run: predictors are
 // made from copies of what clients keep.
 //
 //   evaluate<Which::personal>(run)                                  every client's model on its own test data

@@ -33,7 +33,7 @@ struct RoundReport {
     Outcome outcome{};
     std::size_t trained = 0, diverged = 0;
     std::uint64_t bytes_up = 0, bytes_down = 0;          // measured on the wire form, frames included
-    double formula_bytes_up = 0, formula_bytes_down = 0;  // the papers' count (algorithms.md 7.5)
+    double formula_bytes_up = 0, formula_bytes_down = 0;  // the papers' count
     double flops = 0;                                     // three forward passes per example trained on
     double train_loss = 0;                                // mean over steps
     Fingerprint state{};

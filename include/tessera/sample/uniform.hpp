@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Uniform sampling without replacement (algorithms.md 0.4), a function of (seed, round) and of the clients'
+// Uniform sampling without replacement, a function of (seed, round) and of the clients'
 // keys only: all methods of a comparison visit the same clients.
 //
 // Every candidate draws a priority; the `count` smallest are merged, in order of priority. Order and choice

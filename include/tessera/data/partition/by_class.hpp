@@ -56,7 +56,7 @@ inline std::size_t draw_class(Stream& stream, std::span<const double> p, const C
     return chosen;
 }
 
-// Test sets with each client's own label shares (algorithms.md 8.4): for a target of T = ceil(test file /
+// Test sets with each client's own label shares: for a target of T = ceil(test file /
 // clients) examples, ceil(T * share of the label among the client's training examples), or all there are of
 // it. No repetition inside a client; clients may overlap.
 inline void match_tests(std::vector<Share>& shares, const Dataset& pool, const PartitionSettings& s) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Label shares drawn from a Dirichlet distribution, in the three forms the papers use.
 //
-//   Dirichlet            p_k ~ Dir(alpha 1_C) per client, all clients filled at once   (algorithms.md 8.2)
+//   Dirichlet            p_k ~ Dir(alpha 1_C) per client, all clients filled at once  
 //   DirichletFixed       the same p_k for train and test, client after client          (8.1)
 //   DirichletUnbalanced  q_c ~ Dir(alpha 1_N) per class, so client sizes differ        (8.3)
 //

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What is wrong with a split, as a sentence, or nothing (algorithms.md L-DATA-1).
+// What is wrong with a split, as a sentence, or nothing.
 //
 // Every index is in the pool; within a client train, validation and test are disjoint and without repetition;
 // an example somebody trains on, or that the server holds, is nobody else's. Two clients may hold the same
-// test example only under Tests::shared (label-matched test sets, algorithms.md 8.4).
+// test example only under Tests::shared (label-matched test sets).
 // Cost: one pass, four bytes and a bit per example of the pool.
 #pragma once
 

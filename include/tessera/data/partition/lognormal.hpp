@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A few consecutive classes per client, sizes log-normal (algorithms.md 8.5, the FMNIST form).
+// A few consecutive classes per client, sizes log-normal (the Fashion-MNIST script of the pFedMe family).
 //
 //   1. client u, j < labels: ten examples of class c = (u + j) mod classes;
 //   2. P[c] ~ LogNormal(0, sigma), clients x labels numbers scaled to the sum |c| - held_back;

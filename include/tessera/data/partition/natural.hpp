@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The owners the data came with (algorithms.md 8.6 and 8.7): settings.client_of names each example's client.
+// The owners the data came with: settings.client_of names each example's client.
 //
 // With a train_size the two files stand. With train_size 0 the pool is one file: each client's examples are
 // shuffled, and the first max(1, floor(train_share * n)) train. Every example has exactly one owner.

@@ -2,7 +2,7 @@
 // The training file sorted by label, cut into clients * pieces equal pieces, `pieces` at random to each
 // client (McMahan et al., AISTATS 2017, section 3): most clients see about `pieces` classes.
 //
-// Every training example has exactly one owner. Test sets are label-matched (algorithms.md 8.4), so clients
+// Every training example has exactly one owner. Test sets are label-matched, so clients
 // may share test examples. Needs: class labels; pieces <= classes, clients * pieces <= train_size.
 #pragma once
 
