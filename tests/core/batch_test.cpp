@@ -227,9 +227,9 @@ TEST_CASE("epochs: each pass is a new permutation, cut into batches, the short l
     CHECK(passes[0] != passes[1]);
     CHECK(passes[0] != large.ids);
     CHECK(sorted(passes[1]) == large.ids);
-    CHECK(walk(large.site(0).epochs(2)) == passes);               // a function of the key
-    CHECK(walk(large.site(0).epochs(1)) == Lists{passes[0]});     // whatever comes after
-    CHECK(walk(large.site(0, 1).epochs(1))[0] != passes[0]);      // another round
+    CHECK(walk(large.site(0).epochs(2)) == passes);            // a function of the key
+    CHECK(walk(large.site(0).epochs(1)) == Lists{passes[0]});  // whatever comes after
+    CHECK(walk(large.site(0, 1).epochs(1))[0] != passes[0]);   // another round
     CHECK(walk(large.site(0).epochs(1, Pass::own))[0] != passes[0]);
     CHECK(walk(Client{}.site(3).epochs(2)).empty());
 

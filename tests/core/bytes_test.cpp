@@ -179,8 +179,8 @@ TEST_CASE("a message with bytes behind it is refused") {
 }
 
 TEST_CASE("a length that lies is refused before memory is taken") {
-    for (const std::uint64_t length :
-         {std::uint64_t{3}, std::uint64_t{1} << 32, std::uint64_t{1} << 61, (std::uint64_t{1} << 62) + 2, ~std::uint64_t{0}}) {
+    for (const std::uint64_t length : {std::uint64_t{3}, std::uint64_t{1} << 32, std::uint64_t{1} << 61,
+                                       (std::uint64_t{1} << 62) + 2, ~std::uint64_t{0}}) {
         CAPTURE(length);
         Bytes wire;
         put(wire, length);
@@ -319,6 +319,8 @@ TEST_CASE("hash_into: lengths count, so that values cannot trade places") {
     for (std::size_t size = 0; size < 130; ++size) CHECK(hash_of(Mask(size)) != hash_of(Mask(size + 1)));
 }
 
+// One declaration and its near-misses.
+// clang-format off
 namespace original { struct S { float rate; Vec<float> w; Inner inner; bool on; }; }
 namespace copied { struct T { float rate; Vec<float> w; Inner inner; bool on; }; }
 namespace renamed { struct S { float ratio; Vec<float> w; Inner inner; bool on; }; }
@@ -330,7 +332,11 @@ namespace counted { struct S { float rate; Vec<float> w; Inner inner; std::uint8
 namespace in_array { struct S { float rate; std::array<float, 3> w; Inner inner; bool on; }; }
 namespace longer { struct S { float rate; Vec<float> w; Inner inner; bool on; int more; }; }
 namespace shorter { struct S { float rate; Vec<float> w; Inner inner; }; }
-namespace deeper { struct In { Vec<float> w; Mask masks; }; struct S { float rate; Vec<float> w; In inner; bool on; }; }
+namespace deeper {
+struct In { Vec<float> w; Mask masks; };
+struct S { float rate; Vec<float> w; In inner; bool on; };
+}
+// clang-format on
 
 TEST_CASE("shape_of: the declaration, and nothing but the declaration") {
     const auto shape = shape_of<original::S>();
@@ -349,12 +355,23 @@ TEST_CASE("shape_of: the declaration, and nothing but the declaration") {
 }
 
 TEST_CASE("shape_of: every kind of number is its own") {
-    const Vec<std::uint64_t> shapes{shape_of<bool>(),          shape_of<std::int8_t>(),  shape_of<std::uint8_t>(),
-                                    shape_of<std::int16_t>(),  shape_of<std::uint16_t>(), shape_of<std::int32_t>(),
-                                    shape_of<std::uint32_t>(), shape_of<std::int64_t>(), shape_of<std::uint64_t>(),
-                                    shape_of<float>(),         shape_of<double>(),       shape_of<Phase>(),
-                                    shape_of<Mask>(),          shape_of<Vec<float>>(),   shape_of<Vec<Vec<float>>>(),
-                                    shape_of<Nothing>(),       shape_of<std::array<float, 2>>(),
+    const Vec<std::uint64_t> shapes{shape_of<bool>(),
+                                    shape_of<std::int8_t>(),
+                                    shape_of<std::uint8_t>(),
+                                    shape_of<std::int16_t>(),
+                                    shape_of<std::uint16_t>(),
+                                    shape_of<std::int32_t>(),
+                                    shape_of<std::uint32_t>(),
+                                    shape_of<std::int64_t>(),
+                                    shape_of<std::uint64_t>(),
+                                    shape_of<float>(),
+                                    shape_of<double>(),
+                                    shape_of<Phase>(),
+                                    shape_of<Mask>(),
+                                    shape_of<Vec<float>>(),
+                                    shape_of<Vec<Vec<float>>>(),
+                                    shape_of<Nothing>(),
+                                    shape_of<std::array<float, 2>>(),
                                     shape_of<std::array<float, 3>>()};
     for (std::size_t i = 0; i < shapes.size(); ++i)
         for (std::size_t j = 0; j < i; ++j) {

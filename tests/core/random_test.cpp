@@ -236,8 +236,8 @@ TEST_CASE("dirichlet: sums to one and has equal means, however small alpha is") 
         // Var p = (1/K)(1 - 1/K) / (K alpha + 1); four and a half standard errors, because there are ten means.
         const double deviation = std::sqrt(0.09 / (10 * alpha + 1) / static_cast<double>(draws));
         for (const double m : mean) CHECK(std::abs(m - 0.1) < 4.5 * deviation);
-        if (alpha < 0.01) CHECK(largest > 0.98);   // one class takes nearly all
-        if (alpha > 10) CHECK(largest < 0.15);     // all get nearly the same
+        if (alpha < 0.01) CHECK(largest > 0.98);  // one class takes nearly all
+        if (alpha > 10) CHECK(largest < 0.15);    // all get nearly the same
     }
     Stream(Key{1}).dirichlet(0.5, {});
     std::vector<double> one(1);

@@ -62,6 +62,7 @@ std::vector<std::string> names() {
 }
 
 // Counts and names of structs with 1, 2, ... fields of one kind.
+// clang-format off
 struct F1 { int a; };
 struct F2 { int a, b; };
 struct F3 { int a, b, c; };
@@ -77,6 +78,7 @@ struct F12 { int a, b, c, d, e, f, g, h, i, j, k, l; };
 struct F13 { int a, b, c, d, e, f, g, h, i, j, k, l, m; };
 struct F14 { int a, b, c, d, e, f, g, h, i, j, k, l, m, n; };
 struct F15 { int a, b, c, d, e, f, g, h, i, j, k, l, m, n, o; };
+// clang-format on
 
 // Fields of T are visited in order: their addresses grow and their names are a, b, c, ...
 template <class T>
@@ -111,8 +113,7 @@ struct Constructed {
 TEST_CASE("fields are found with their names, in order") {
     CHECK(names<outside::Settings>() == std::vector<std::string>{"rate", "steps", "nesterov"});
     CHECK(names<outside::State<float>>() == std::vector<std::string>{"w", "velocity", "inner"});
-    CHECK(names<Everything>() ==
-          std::vector<std::string>{"triple", "mask", "text", "inner", "nothing", "fixed"});
+    CHECK(names<Everything>() == std::vector<std::string>{"triple", "mask", "text", "inner", "nothing", "fixed"});
     CHECK(names<const outside::Settings&>() == names<outside::Settings>());
     static_assert(field_count<Nothing> == 0);
     CHECK(names<Nothing>().empty());

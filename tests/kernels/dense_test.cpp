@@ -359,8 +359,7 @@ TEST_CASE("kernel sets: TESSERA_KERNELS forces one by name, or says what is wron
         const std::string name(kernels::set_names[i]);
         const Forced forced(name.c_str());
         CAPTURE(name);
-        if (kernels::supported(kernels::Set(i)))
-            CHECK(kernels::choose_set() == kernels::Set(i));
+        if (kernels::supported(kernels::Set(i))) CHECK(kernels::choose_set() == kernels::Set(i));
         else
             CHECK_THROWS_WITH_AS(kernels::choose_set(), doctest::Contains("does not have the instructions"),
                                  ConfigError);

@@ -22,7 +22,7 @@ using namespace tessera;
 using namespace tessera::support;
 
 // Around one vector (2 to 16 numbers), two of them, and the four accumulators of `dot`.
-const std::vector<std::size_t> sizes{0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  11, 13, 15, 16, 17, 19,
+const std::vector<std::size_t> sizes{0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  11, 13,  15,  16,  17,  19,
                                      31, 32, 33, 35, 47, 48, 49, 63, 64, 65, 67, 127, 128, 129, 1000};
 
 template <class R>
@@ -83,7 +83,8 @@ bool update_agrees(std::size_t n, Terms terms, std::size_t offset, R tampered = 
 
 template <class F>
 void for_each_terms(F&& check) {
-    for (unsigned bits = 0; bits < 16; ++bits) check(Terms{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, bits > 7});
+    for (unsigned bits = 0; bits < 16; ++bits)
+        check(Terms{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, bits > 7});
 }
 
 }  // namespace

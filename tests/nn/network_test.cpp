@@ -25,7 +25,8 @@ using namespace tessera;
 using namespace tessera::nn;
 using namespace tessera::support;
 
-using Deep = Network<double, 5, Sequential<Linear<5, 6>, Relu, Dropout, Sequential<Linear<6, 4>, LeakyRelu>, Linear<4, 3>>>;
+using Deep =
+    Network<double, 5, Sequential<Linear<5, 6>, Relu, Dropout, Sequential<Linear<6, 4>, LeakyRelu>, Linear<4, 3>>>;
 
 template <class M>
 std::vector<real<M>> gradient(const M& model, const std::vector<real<M>>& w, const Batch<real<M>>& batch) {
@@ -129,7 +130,7 @@ struct Started : Mine {
 static_assert(InitializedModel<Started>);
 
 static_assert(Model<Deep> && LogitModel<Deep> && FeatureModel<Deep> && CountedModel<Deep>);
-static_assert(!InitializedModel<Deep>);
+static_assert(!InitializedModel<Deep> && FusedModel<Deep> && FusedModel<Network<double, 5, Linear<5, 3>>>);
 static_assert(Model<Mclr<5, 3>> && Model<Dnn<5, 4, 3>>);
 
 }  // namespace
@@ -306,16 +307,18 @@ TEST_CASE("parameter counts are those of the model zoo") {
 }
 
 TEST_CASE("the first layer is the input, the last one the head, the rest is body") {
-    CHECK(part_names(Dnn<5, 4, 3>{}.layout()) == Names{"0.weight input", "0.bias input", "2.weight head", "2.bias head"});
-    CHECK(part_names(Deep{}.layout()) == Names{"0.weight input", "0.bias input", "3.0.weight body", "3.0.bias body",
-                                               "4.weight head", "4.bias head"});
+    CHECK(part_names(Dnn<5, 4, 3>{}.layout()) ==
+          Names{"0.weight input", "0.bias input", "2.weight head", "2.bias head"});
+    CHECK(part_names(Deep{}.layout()) ==
+          Names{"0.weight input", "0.bias input", "3.0.weight body", "3.0.bias body", "4.weight head", "4.bias head"});
     // The only layer is the head, whether or not a Sequential holds it.
     CHECK(part_names(Mclr<5, 3>{}.layout()) == Names{"0.weight head", "0.bias head"});
     CHECK(part_names(Network<float, 5, Linear<5, 3>>{}.layout()) == Names{"weight head", "bias head"});
     // Nested blocks: the first and last layers inside them.
-    using Blocks = Network<float, 5, Sequential<Sequential<Linear<5, 4>, Relu, Linear<4, 4>>, Sequential<Linear<4, 3>>>>;
-    CHECK(part_names(Blocks{}.layout()) == Names{"0.0.weight input", "0.0.bias input", "0.2.weight body", "0.2.bias body",
-                                                 "1.0.weight head", "1.0.bias head"});
+    using Blocks =
+        Network<float, 5, Sequential<Sequential<Linear<5, 4>, Relu, Linear<4, 4>>, Sequential<Linear<4, 3>>>>;
+    CHECK(part_names(Blocks{}.layout()) == Names{"0.0.weight input", "0.0.bias input", "0.2.weight body",
+                                                 "0.2.bias body", "1.0.weight head", "1.0.bias head"});
 }
 
 TEST_CASE("operations of a forward pass, by hand") {
@@ -394,53 +397,6 @@ TEST_CASE("a row's logits do not depend on the batch around it") {
     });
 }
 
-TEST_CASE("a fused step is the gradient and the update, on the selected layers only") {
-    static_assert(FusedModel<Deep> && FusedModel<Dnn<5, 4, 3>> && FusedModel<Network<double, 5, Linear<5, 3>>>);
-    const auto data = toy_dataset<double>(7, 5, 3);
-    const auto ids = first_ids(7);
-    const Key draw{5};
-    const Batch<double> batch(data.examples(), ids, {}, &draw);
-    const Deep model;
-    const auto w = toy_parameters(model);
-    const std::size_t d = w.size();
-    const auto toward = toy_numbers<double>(d, 31), also = toy_numbers<double>(d, 32), before = toy_numbers<double>(d, 33);
-
-    for (const Where& on : {Where(), tessera::on<scope::Head>(model), tessera::on<scope::Except<scope::Head>>(model),
-                            tessera::on<scope::Is<Part::input, Part::head>>(model), Where::none()})
-        for (unsigned bits = 0; bits < 16; ++bits) {
-            CAPTURE(bits);
-            Vec<double> velocity(before.begin(), before.end());
-            Step<double> step{.terms = {.on = on}, .rate = 0.1};
-            if (bits & 1) step.decay = 0.01;
-            if (bits & 2) step.terms.toward = toward, step.terms.pull = 0.3;
-            if (bits & 4) step.terms.also = also;
-            if (bits & 8) step.momentum = 0.9, step.velocity = &velocity;
-            REQUIRE(model.fuses(step));
-            auto x = w;
-            CHECK(model.step(x, batch, step) == loss(model, w, batch));
-
-            auto expected = w, expected_velocity = before;
-            const auto g = gradient(model, w, batch);
-            on.each(d, [&](Range r) {
-                for (std::size_t j = r.begin; j < r.end; ++j) {
-                    double m = g[j] + step.decay * w[j];
-                    if (bits & 2) m += 0.3 * (w[j] - toward[j]);
-                    if (bits & 4) m += also[j];
-                    if (bits & 8) m = expected_velocity[j] = 0.9 * before[j] + m;
-                    expected[j] -= 0.1 * m;
-                }
-            });
-            // Numbers of size one and a dozen roundings of 1e-16, against a hundredth of the largest: 2e-13.
-            CHECK(relative_error(x, expected) < 1e-12);
-            CHECK(relative_error({velocity.begin(), velocity.end()}, expected_velocity) < 1e-12);
-            std::size_t moved_outside = d, moved = 0;  // not selected: the same bits
-            on.each(d, [&](Range r) { moved_outside -= r.size(); });
-            for (std::size_t j = 0; j < d; ++j) moved += x[j] == w[j];
-            CHECK(moved >= moved_outside);
-            CHECK((x == w) == on.empty());
-        }
-}
-
 TEST_CASE("a step is not fused when it clips, has a mask, or cuts a layer in two") {
     const Deep model;  // layers 0..36, 36..64, 64..79
     const Mask mask(Deep::parameters, true);
@@ -501,7 +457,8 @@ TEST_CASE("initial parameters are uniform within 1/sqrt(fan_in), keyed, or the m
         CHECK(largest <= bound);
         CHECK(largest > 0.7 * bound);  // ten draws all below that: 0.7^10 = 3 %, and it is a fixed draw
         // Variance b^2/3; x^2 has deviation 0.3 b^2, so four standard errors.
-        CHECK(std::abs(square - bound * bound / 3) < 4 * 0.3 * bound * bound / std::sqrt(static_cast<double>(s.size())));
+        CHECK(std::abs(square - bound * bound / 3) <
+              4 * 0.3 * bound * bound / std::sqrt(static_cast<double>(s.size())));
     }
     CHECK(initial_parameters(model, Key{1}) == x);
     CHECK(initial_parameters(model, Key{2}) != x);

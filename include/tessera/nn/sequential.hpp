@@ -180,7 +180,9 @@ private:
         }
     }
 
-    std::tuple<Layers...> layers_{};
+    // Each layer by itself: GCC 12 zeroes settings when a tuple of layers that share an empty base is
+    // value-initialised as a whole.
+    std::tuple<Layers...> layers_{Layers()...};
 };
 
 }  // namespace tessera::nn

@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The laws of the contracts, for policies of your own, in whatever test framework you use:
+//
+//   conformance::fold<F>()              empty, single and equal cohorts, order, weights, streaming, memory, masks
+//   conformance::method<Me>()           repeatability, threads, wire, resume, serving, relabelling, rate 0
+//   conformance::check_gradients(model) gradients by central differences, fused steps by gradients
+//
+// Each returns one sentence per broken law; none means passed. `require` throws them instead:
+//
+//   conformance::require(conformance::fold<Mine>());
+//
+// Cost: milliseconds. Inputs are made up from fixed keys, so an answer never changes between runs.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tessera/core/by_name.hpp>
+#include <tessera/core/bytes.hpp>
+#include <tessera/data/synthetic.hpp>
+#ifdef _OPENMP
+#include <tessera/exec/openmp.hpp>
+#endif
+#include <tessera/nn/zoo.hpp>
+#include <tessera/runtime/federation.hpp>
+#include <tessera/sample/uniform.hpp>
+
+namespace tessera::conformance {
+
+using Complaints = std::vector<std::string>;
+
+inline void require(const Complaints& complaints) {
+    std::string all;
+    for (const auto& each : complaints) all.append(all.empty() ? "" : "\n").append(each);
+    if (!complaints.empty()) throw Error(all);
+}
+
+struct FoldLaws {
+    bool weighted = true;      // a row of weight 3 counts as three rows; false: weights change nothing
+    bool returns_rows = true;  // one row, or equal rows, come out as that row; false: a server optimizer
+};
+
+struct MethodLaws {
+    std::size_t rounds = 4;
+    bool rate_zero_stays = true;  // with every rate 0 the server's w stays where it began
+    bool relabels = true;         // exchanging the numbers of clients exchanges their states and nothing else
+};
+
+namespace detail {
+
+// The largest |a - b| / max(1, |b|); infinite when sizes differ or a number is not finite.
+template <class R>
+double distance(const Vec<R>& a, const Vec<R>& b) {
+    if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+    double most = 0;
+    for (std::size_t j = 0; j < a.size(); ++j) {
+        const double there = static_cast<double>(b[j]);
+        const double d = std::fabs(static_cast<double>(a[j]) - there) / std::max(1.0, std::fabs(there));
+        if (!std::isfinite(d)) return std::numeric_limits<double>::infinity();
+        most = std::max(most, d);
+    }
+    return most;
+}
+
+// One fold on small cohorts of made-up rows, in one precision.
+template <class F, class R>
+class FoldBench {
+    using M = nn::Mclr<4, 3, R>;
+    using Memory = memory_t<F, R>;
+    static constexpr std::size_t cohort = 7;
+
+public:
+    FoldBench(const F& fold, const FoldLaws& laws, Complaints& complaints)
+        : fold_(fold),
+          laws_(laws),
+          complaints_(complaints),
+          data_(data::synthetic({.clients = 1, .seed = 1, .features = 4, .classes = 3, .max_examples = 20})) {
+        Stream draw(Key{11});
+        before_ = numbers(draw);
+        for (std::size_t k = 0; k < cohort; ++k) x_.push_back(numbers(draw));
+        for (const Vec<R>& x : x_) rows_.push_back({.x = x, .weight = static_cast<double>(1 + rows_.size() % 3)});
+    }
+
+    void check() {
+        check_cohorts();
+        check_weights();
+        check_memory();
+        check_streaming();
+        if constexpr (accepts_masks<F>) check_masks();
+    }
+
+private:
+    static Vec<R> numbers(Stream& draw) {
+        Vec<R> x(M::parameters);
+        for (R& v : x) v = static_cast<R>(draw.normal());
+        return x;
+    }
+    Site<M> hub() {
+        const auto client = data_[0];
+        return {.model = &model_, .examples = client.examples, .ids = client.train, .key = Key{7}, .batch = 5,
+                .initial = &before_, .workspace = &workspace_};
+    }
+    Vec<R> folded(const Vec<Row<R>>& rows, Memory& memory) {
+        auto w = before_;
+        fold_rows(fold_, hub(), w, Rows<R>(rows), memory);
+        return w;
+    }
+    Vec<R> folded(const Vec<Row<R>>& rows) {
+        Memory fresh{};
+        return folded(rows, fresh);
+    }
+    // Sums of the same terms in another order: a few roundings of numbers of size 1.
+    void near(const Vec<R>& is, const Vec<R>& should, const std::string& law) {
+        const double d = distance(is, should), most = std::is_same_v<R, float> ? 1e-5 : 1e-12;
+        if (d > most) broken(law + ": it differs by " + tessera::detail::shortest(d));
+    }
+    void same(const Vec<R>& is, const Vec<R>& should, const std::string& law) {
+        if (is != should) broken(law + ": it differs by " + tessera::detail::shortest(distance(is, should)));
+    }
+    void broken(const std::string& law) {
+        complaints_.push_back(std::string("fold, ") + (std::is_same_v<R, float> ? "float: " : "double: ") + law);
+    }
+
+    void check_cohorts() {
+        near(folded({}), before_, "an empty cohort leaves w as it was");
+        const auto one = folded({rows_[0]});
+        if (laws_.returns_rows) near(one, x_[0], "a single row comes out as that row");
+        for (const std::size_t n : {2u, 3u, 5u})
+            near(folded(Vec<Row<R>>(n, rows_[0])), one, std::to_string(n) + " equal rows act as one of them");
+        auto idle = rows_;
+        for (auto& row : idle) row.weight = 0;
+        if (!all_finite(folded(idle))) broken("weights of zero give a number that is not finite");
+        if (!all_finite(folded(rows_))) broken("finite rows give a number that is not finite");
+        same(folded(rows_), folded(rows_), "the same cohort twice gives the same bits");
+        auto reversed = rows_, shuffled = rows_;
+        std::reverse(reversed.begin(), reversed.end());
+        near(folded(reversed), folded(rows_), "the order of the rows does not matter");
+        Stream(Key{12}).shuffle(std::span<Row<R>>(shuffled));
+        near(folded(shuffled), folded(rows_), "the order of the rows does not matter");
+    }
+    void check_weights() {
+        for (const double factor : {1024.0, 1.0 / 3}) {
+            auto scaled = rows_;
+            for (auto& row : scaled) row.weight *= factor;
+            near(folded(scaled), folded(rows_), "a common factor of all weights does not matter");
+        }
+        if (laws_.weighted) {
+            Vec<Row<R>> repeated;
+            for (const auto& row : rows_)
+                for (int i = 0; i < static_cast<int>(row.weight); ++i) repeated.push_back({.x = row.x});
+            near(folded(rows_), folded(repeated), "a row of weight 3 counts as three rows of weight 1");
+        } else {
+            auto uniform = rows_;
+            for (auto& row : uniform) row.weight = 1;
+            near(folded(uniform), folded(rows_), "weights change nothing, as was said of this fold");
+        }
+    }
+    void check_memory() {
+        if constexpr (!tessera::detail::storable<Memory>()) {
+            broken("Memory must be a plain struct of numbers, vectors, masks and such structs");
+        } else {
+            Memory kept{}, travelled{};
+            for (std::size_t round = 0; round < 4; ++round) {
+                const Vec<Row<R>> rows(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(3 + round));
+                Bytes bytes;
+                put(bytes, travelled);
+                travelled = decode<Memory>(bytes);
+                same(folded(rows, travelled), folded(rows, kept), "memory that was saved and read acts the same");
+            }
+        }
+    }
+    void check_streaming() {
+        if constexpr (LinearFold<F, M>) {
+            for (std::size_t n = 1; n <= cohort; ++n) {
+                const Vec<Row<R>> rows(rows_.begin(), rows_.begin() + static_cast<std::ptrdiff_t>(n));
+                const auto kept = folded(rows);
+                const std::string law = "a streamed cohort of " + std::to_string(n) + " has the bits of a kept one";
+                same(streamed(rows, false), kept, law);
+                same(streamed(rows, true), kept, law + ", whatever the order of arrival");
+            }
+        }
+    }
+    Vec<R> streamed(const Vec<Row<R>>& rows, bool backwards) {
+        CohortSum<F, R> sums;
+        sums.begin(rows.size());
+        auto w = before_;
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            const std::size_t position = backwards ? rows.size() - 1 - i : i;
+            sum_t<F, R> sum;
+            lift_row<M>(fold_, rows[position], w, sum);
+            sums.arrive(fold_, position, std::move(sum));
+        }
+        Memory fresh{};
+        finish_sum(fold_, hub(), w, sums.total(), fresh);
+        return w;
+    }
+    // A coordinate that a client does not own reads "unchanged"; coordinate 0 is nobody's.
+    void check_masks() {
+        const Mask all(before_.size(), true);
+        auto whole = rows_;
+        for (auto& row : whole) row.mask = &all;
+        same(folded(whole), folded(rows_), "a mask of everything changes nothing");
+
+        std::vector<Mask> masks;
+        std::vector<Vec<R>> packed, filled;
+        for (std::size_t k = 0; k < cohort; ++k) {
+            auto& mask = masks.emplace_back(before_.size());
+            auto& own = packed.emplace_back();
+            auto& full = filled.emplace_back(before_);
+            for (std::size_t j = 1; j < before_.size(); ++j)
+                if ((j + k) % 3 != 0) {
+                    mask.set(j, true);
+                    own.push_back(full[j] = x_[k][j]);
+                }
+        }
+        Vec<Row<R>> sparse, dense;
+        for (std::size_t k = 0; k < cohort; ++k) {
+            sparse.push_back({packed[k], rows_[k].weight, &masks[k]});
+            dense.push_back({filled[k], rows_[k].weight});
+        }
+        const auto w = folded(sparse);
+        near(w, folded(dense), "an absent coordinate reads \"unchanged\"");
+        near({w[0]}, {before_[0]}, "a coordinate that no client owns stays as it was");
+    }
+
+    const F& fold_;
+    FoldLaws laws_;
+    Complaints& complaints_;
+    data::FederatedDataset data_;
+    M model_;
+    Workspace<R> workspace_;
+    Vec<R> before_;
+    std::vector<Vec<R>> x_;
+    Vec<Row<R>> rows_;
+};
+
+// The last task first: whoever shares something between visits is found out.
+struct Backwards {
+    std::size_t concurrency() const { return 1; }
+    template <class Body>
+    void for_each(std::size_t tasks, Body&& body) const {
+        for (std::size_t task = tasks; task-- > 0;) body(task, std::size_t{0});
+    }
+};
+
+template <class Me, class M>
+class MethodBench {
+    using R = real<M>;
+    using Run = Federation<Me, M>;
+    using Trace = std::vector<Fingerprint>;
+
+public:
+    MethodBench(const Me& method, const M& model, data::FederatedDataset clients, const MethodLaws& laws)
+        : method_(method), model_(model), clients_(std::move(clients)), laws_(laws) {}
+
+    Complaints check() {
+        auto straight = make();
+        const Trace expected = trace(straight);
+        law(trace(make()) == expected, "two runs give the same bits (is something kept outside Server and Client?)");
+        law(trace(make(), Backwards{}) == expected, "the order of visits does not matter (do visits share something?)");
+#ifdef _OPENMP
+        law(trace(make(), exec::OpenMp{3}) == expected, "three threads give the bits of one");
+#endif
+        auto wired = make();
+        wired.over_the_wire();
+        law(trace(wired) == expected, "messages that went through their bytes act the same");
+        check_resume(expected);
+        check_serving(expected);
+        if (laws_.relabels) check_relabelling(straight);
+        if (laws_.rate_zero_stays) check_rate_zero();
+        return std::move(complaints_);
+    }
+
+private:
+    void law(bool holds, const std::string& sentence) {
+        const std::string complaint = "method: " + sentence;
+        if (!holds && std::ranges::find(complaints_, complaint) == complaints_.end()) complaints_.push_back(complaint);
+    }
+    Settings settings() const { return {.seed = 5, .batch = 10, .rounds = laws_.rounds}; }
+    sample::Uniform sampler() const { return {.count = std::min<std::size_t>(4, clients_.size())}; }
+    Run make() const { return Run(model_, clients_, method_, settings()); }
+
+    // The state after each of the rounds that are left.
+    template <class E = exec::Serial>
+    Trace trace(auto&& run, const E& executor = {}) {
+        Trace states;
+        bool sound = true;
+        while (run.rounds_done() < laws_.rounds) {
+            const auto report = run.round(sampler(), executor);
+            sound = sound && report.diverged == 0 && report.outcome.counted;
+            states.push_back(report.state);
+        }
+        law(sound, "rounds on a harmless toy task count, and end in finite numbers");
+        return states;
+    }
+
+    void check_resume(const Trace& expected) {
+        auto first = make();
+        first.run(laws_.rounds / 2, sampler());
+        Bytes bytes;
+        first.save(bytes);
+        auto second = make();
+        Reader in(bytes);
+        second.restore(in);
+        law(second.fingerprint() == first.fingerprint(), "a saved state is read back bit for bit");
+        law(trace(second).back() == expected.back(),
+            "a run that was saved and resumed ends as one that was not (is something kept outside Server and Client?)");
+    }
+
+    // Every client's answers on its own training data.
+    Vec<R> answers(const Run& run) const {
+        Vec<R> all;
+        Workspace<R> workspace;
+        for (Id k = 0; k < run.size(); ++k)
+            run.at_client(k, workspace, [&](const auto& client, auto received, Workspace<R>& space) {
+                const auto predict = client.serve(std::move(received), run.rounds_done(), space);
+                const auto data = run.data()[k];
+                Vec<R> out(data.train.size() * model_.outputs());
+                predict(Batch<R>(*data.examples, data.train), Out<R>(out));
+                all.insert(all.end(), out.begin(), out.end());
+            });
+        return all;
+    }
+    void check_serving(const Trace& expected) {
+        auto run = make();
+        Trace states;
+        bool repeats = true, finite = true, silent = true;
+        for (std::size_t r = 0; r < laws_.rounds; ++r) {
+            states.push_back(run.round(sampler()).state);
+            const auto first = answers(run);
+            repeats = repeats && first == answers(run);
+            finite = finite && all_finite(first);
+            silent = silent && run.fingerprint() == states.back();
+        }
+        law(silent, "serving does not change the state");
+        law(states == expected, "serving between rounds does not change the run");
+        law(repeats, "a client that is served twice answers twice the same");
+        law(finite, "a client's answers are finite");
+    }
+
+    static Fingerprint print(const auto& state) {
+        Hasher h;
+        hash_into(h, state);
+        return h.finish();
+    }
+    void check_relabelling(const Run& straight) {
+        data::Split split = clients_.split();
+        std::reverse(split.clients.begin(), split.clients.end());
+        Run mirrored(model_, {clients_.pool(), std::move(split)}, method_, settings());
+        trace(mirrored);
+        bool same = true;
+        const auto last = static_cast<Id>(straight.size() - 1);
+        for (Id k = 0; k <= last; ++k) same = same && print(straight.client(k)) == print(mirrored.client(last - k));
+        law(same, "exchanging the numbers of clients exchanges their states (does a visit read at.id?)");
+        if constexpr (requires { straight.server().w; })
+            law(print(straight.server().w) == print(mirrored.server().w),
+                "exchanging the numbers of clients leaves the server's w (does a visit read at.id?)");
+    }
+
+    // Only where the rate is a setting named local.rate; what follows from it may be named differently elsewhere.
+    void check_rate_zero() {
+        if constexpr (Reflectable<Me>) {
+            Me still = method_;
+            if (!set_by_name(still, "local.rate", "0")) return;
+            set_by_name(still, "rate", "0");
+            try {
+                Run run(model_, clients_, still, settings());
+                run.run(2, sampler());
+                if constexpr (requires { Vec<R>(run.server().w); })
+                    if (run.server().w.size() == run.setup().initial.size())
+                        law(distance<R>(run.server().w, run.setup().initial) < 1e-6,
+                            "with every rate 0 the server's w stays where it began");
+            } catch (const ConfigError&) {  // a method may refuse a rate of 0
+            }
+        }
+    }
+
+    const Me& method_;
+    const M& model_;
+    data::FederatedDataset clients_;
+    MethodLaws laws_;
+    Complaints complaints_;
+};
+
+// Clients of different sizes with inputs and labels of their own.
+inline data::FederatedDataset toy_clients(std::size_t width, std::size_t classes) {
+    return data::synthetic(
+        {.clients = 7, .seed = 3, .features = width, .classes = classes, .max_examples = 75, .train_share = 0.5});
+}
+
+}  // namespace detail
+
+// What is asked of F unless you say otherwise: a decorator need not return rows, a server optimizer does not.
+template <class F>
+constexpr FoldLaws usual_laws() {
+    return {.weighted = true, .returns_rows = PlainFold<F, nn::Mclr<4, 3>>};
+}
+
+template <class F>
+[[nodiscard]] Complaints fold(const F& fold = {}, const FoldLaws& laws = usual_laws<F>()) {
+    static_assert(check_fold<F, nn::Mclr<4, 3>>() && check_fold<F, nn::Mclr<4, 3, double>>());
+    Complaints complaints;
+    detail::FoldBench<F, float>(fold, laws, complaints).check();
+    detail::FoldBench<F, double>(fold, laws, complaints).check();
+    return complaints;
+}
+
+template <class Me, Model M>
+[[nodiscard]] Complaints method(const Me& method, const M& model, const data::FederatedDataset& clients,
+                                const MethodLaws& laws = {}) {
+    return detail::MethodBench<Me, M>(method, model, clients, laws).check();
+}
+template <class Me, Model M = nn::Dnn<8, 6, 4>>
+[[nodiscard]] Complaints method(const Me& method = {}, const M& model = {}, const MethodLaws& laws = {}) {
+    return conformance::method(method, model, detail::toy_clients(M::inputs, model.outputs()), laws);
+}
+
+// On this batch, at random parameters: 40 coordinates or more of every segment by central differences, in double to
+// `tolerance` relative to max(1, |slope|), in float to 1e-2. Smaller distances are tried where a kink may be near.
+template <Model M>
+[[nodiscard]] Complaints check_gradients(const M& model, const Batch<real<M>>& batch, double tolerance = 1e-6) {
+    using R = real<M>;
+    constexpr bool narrow = std::is_same_v<R, float>;
+    const double most = narrow ? std::max(tolerance, 1e-2) : tolerance;
+    Complaints complaints;
+    const auto complain = [&](const std::string& sentence) { complaints.push_back("model: " + sentence); };
+
+    Stream draw(Key{21});
+    Vec<R> x(dimension(model));
+    for (R& v : x) v = static_cast<R>(0.5 * draw.normal());
+    Vec<R> g(x.size(), R(7)), other(x.size(), R(-3)), moved = x;
+    const double loss = model.gradient(x, batch, g);
+    if (!std::isfinite(loss) || !all_finite(g)) return {"model: the loss or its gradient is not finite"};
+    if (model.gradient(x, batch, other) != loss || other != g)
+        complain("gradient must overwrite `out` and depend on its arguments only");
+
+    const auto loss_at = [&](std::size_t j, double step) {
+        moved[j] = static_cast<R>(static_cast<double>(x[j]) + step);
+        const std::pair result{model.gradient(moved, batch, other), static_cast<double>(moved[j])};
+        moved[j] = x[j];
+        return result;
+    };
+    for (const Segment& segment : model.layout()) {
+        std::size_t wrong = 0, tried = 0;
+        std::string first;
+        const std::size_t stride = std::max<std::size_t>(1, segment.size() / 40);
+        for (std::size_t j = segment.offset; j < segment.end(); j += stride, ++tried) {
+            double error = std::numeric_limits<double>::infinity(), slope = 0;
+            for (const double step : narrow ? std::array{1e-2, 3e-3, 1e-3} : std::array{1e-5, 6e-7, 4e-8}) {
+                const auto [right, to] = loss_at(j, step);
+                const auto [left, from] = loss_at(j, -step);
+                slope = (right - left) / (to - from);
+                error = std::min(error, std::fabs(slope - static_cast<double>(g[j])) / std::max(1.0, std::fabs(slope)));
+                if (error <= most) break;
+            }
+            if (error <= most) continue;
+            if (++wrong == 1)
+                first = "coordinate " + std::to_string(j - segment.offset) + " says " +
+                        tessera::detail::shortest(static_cast<double>(g[j])) + ", differences say " +
+                        tessera::detail::shortest(slope);
+        }
+        if (wrong > 0)
+            complain("the gradient of " + std::string(segment.name.view()) + " is wrong in " + std::to_string(wrong) +
+                     " of " + std::to_string(tried) + " coordinates tried; " + first);
+    }
+    if constexpr (FusedModel<M>) {
+        const Step<R> step{.rate = 0.5};
+        auto fused = x, plain = x;
+        if (model.fuses(step)) {
+            model.step(fused, batch, step);
+            for (std::size_t j = 0; j < plain.size(); ++j) plain[j] -= R(0.5) * g[j];
+            if (const double d = detail::distance(fused, plain); d > (narrow ? 1e-5 : 1e-12))
+                complain("a fused step is not a step along the gradient: off by " + tessera::detail::shortest(d));
+        }
+    }
+    return complaints;
+}
+
+// The same on a made-up batch. A model without a constant `inputs` must be told how wide an example is.
+template <Model M>
+[[nodiscard]] Complaints check_gradients(const M& model, double tolerance = 1e-6, std::size_t width = 0) {
+    if constexpr (requires { M::inputs; }) width = width > 0 ? width : M::inputs;
+    if (width == 0)
+        return {"model: say how many numbers an example has, as in check_gradients(model, 1e-6, 60)"};
+    const auto clients = detail::toy_clients(width, std::max<std::size_t>(1, model.outputs()));
+    const auto data = clients[0];
+    const Key draw{22};  // a training batch: dropout acts, the same way every time
+    return check_gradients(model, Batch<real<M>>(*data.examples, data.train.first(8), {}, &draw), tolerance);
+}
+
+}  // namespace tessera::conformance
