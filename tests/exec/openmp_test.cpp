@@ -54,7 +54,8 @@ TEST_CASE("all tasks run, and what the lowest failing one threw comes out") {
                                                                 }),
                                  std::to_string(lowest).c_str(), std::range_error);
             CHECK(ran == 40);
-            CHECK_NOTHROW(exec::OpenMp{threads}.for_each(40, [](std::size_t, std::size_t) {}));  // and it is usable again
+            CHECK_NOTHROW(
+                exec::OpenMp{threads}.for_each(40, [](std::size_t, std::size_t) {}));  // and it is usable again
         }
 }
 

@@ -53,7 +53,9 @@ struct Cohort {
         }
         for (std::size_t k = 0; k < n; ++k) {
             const double kind = draw.uniform();
-            const double weight = kind < 0.15 ? 0 : kind < 0.5 ? 1 + static_cast<double>(draw.below(50)) : draw.uniform();
+            const double weight = kind < 0.15  ? 0
+                                  : kind < 0.5 ? 1 + static_cast<double>(draw.below(50))
+                                               : draw.uniform();
             rows.push_back({values[k], weight, masked ? &masks[k] : nullptr});
         }
     }

@@ -40,14 +40,14 @@ Vec<double> moves(const F& fold, const std::vector<double>& pseudo_gradients) {
 TEST_CASE("Adagrad, Adam and Yogi, by hand") {
     static_assert(LinearFold<fold::ServerAdam<>, Any> && accepts_masks<fold::ServerYogi<>>);
     // b1 = 0: m = D. tau = 1, v0 = 0, D = 2 then 1. 1e-15: a few roundings of numbers near 1.
-    CHECK(distance(moves(fold::ServerAdagrad<>{.tau = 1, .v0 = 0}, {2, 1}),
-                   {2 / (2 + 1.0), 1 / (std::sqrt(5.0) + 1)}) < 1e-15);
+    CHECK(distance(moves(fold::ServerAdagrad<>{.tau = 1, .v0 = 0}, {2, 1}), {2 / (2 + 1.0), 1 / (std::sqrt(5.0) + 1)}) <
+          1e-15);
     CHECK(distance(moves(fold::ServerAdam<>{.b1 = 0, .b2 = 0.75, .tau = 1, .v0 = 0}, {2, 1}),
                    {2 / (1 + 1.0), 1 / (1 + 1.0)}) < 1e-15);  // v = 1, then 0.75 + 0.25
     CHECK(distance(moves(fold::ServerYogi<>{.b1 = 0, .b2 = 0.75, .tau = 1, .v0 = 0}, {4, 2, 1}),
                    {4 / (2 + 1.0), 2 / (2 + 1.0), 1 / (std::sqrt(3.75) + 1)}) < 1e-15);  // v = 4, 4 (= D^2), 4 - 0.25
-    CHECK(distance(moves(fold::ServerAdam<>{.b1 = 0.5, .b2 = 0, .tau = 1, .v0 = 0}, {2, 2}),
-                   {1 / 3.0, 1.5 / 3.0}) < 1e-15);  // m = 1, 1.5
+    CHECK(distance(moves(fold::ServerAdam<>{.b1 = 0.5, .b2 = 0, .tau = 1, .v0 = 0}, {2, 2}), {1 / 3.0, 1.5 / 3.0}) <
+          1e-15);  // m = 1, 1.5
 }
 
 TEST_CASE("v starts at v0, which is tau squared unless said") {

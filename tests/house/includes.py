@@ -31,6 +31,7 @@ TABLE = {
 # Headers beside the umbrellas that are a door of their own, not the list of a room: what they may include.
 DOORS = {
     "predict": ["core", "io"],  # a device that only serves a model from a file
+    "conformance": [*BELOW_RUNTIME, "runtime", "method"],  # runs a policy in a small federation
 }
 
 # Single headers with one library more: (pattern of the path below include/tessera, what it may include too).

@@ -20,7 +20,8 @@ template class tessera::Federation<FedProx<>, nn::Mclr<Toy::width, Toy::classes,
 
 TEST_CASE("two steps on a quadratic, by hand") {
     // f = 1/2 (w - 4)^2 from w = 0, rate 0.1, mu = 2: first step 0.4, second 0.4 - 0.1 ((0.4 - 4) + 2 * 0.4) = 0.68.
-    Federation<FedProx<>, support::Quadratic<>> fed{{}, support::quadratic_data({{{1, 4}}}), {.epochs = 2, .mu = 2}, {.batch = 0}};
+    Federation<FedProx<>, support::Quadratic<>> fed{
+        {}, support::quadratic_data({{{1, 4}}}), {.epochs = 2, .mu = 2}, {.batch = 0}};
     fed.round(sample::Everyone{});
     CHECK(support::distance(fed.server().w, {0.68}) < 1e-15);
     fed.round(sample::Everyone{});  // the pull is toward what was received, not toward the first w
@@ -41,8 +42,9 @@ TEST_CASE("the stronger the pull, the less clients drift") {
 }
 
 TEST_CASE("a negative mu is refused") {
-    CHECK_THROWS_WITH_AS((Federation<FedProx<>, support::Quadratic<>>{{}, support::quadratic_data({{{1, 4}}}), {.mu = -1}}),
-                         doctest::Contains("mu must be 0 or more"), ConfigError);
+    CHECK_THROWS_WITH_AS(
+        (Federation<FedProx<>, support::Quadratic<>>{{}, support::quadratic_data({{{1, 4}}}), {.mu = -1}}),
+        doctest::Contains("mu must be 0 or more"), ConfigError);
     CHECK_THROWS_AS((Federation<FedProx<>, support::Quadratic<>>{
                         {}, support::quadratic_data({{{1, 4}}}), {.local = {.momentum = 1}}}),
                     ConfigError);  // policies inside are asked too

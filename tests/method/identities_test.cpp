@@ -324,21 +324,23 @@ TEST_CASE("L-GEN-8 translation equivariance on quadratics") {
     const auto gap = [](auto method) {
         constexpr double s = 2.75;
         const auto run = [&](double shift) {
-            std::vector<std::vector<support::Parabola>> clients{{{1, 0}, {2, 1}, {1, 3}}, {{3, 4}, {1, 2}}, {{0.5, -1}}};
+            std::vector<std::vector<support::Parabola>> clients{
+                {{1, 0}, {2, 1}, {1, 3}}, {{3, 4}, {1, 2}}, {{0.5, -1}}};
             for (auto& examples : clients)
                 for (auto& example : examples) example.c += shift;
-            Federation<decltype(method), support::Quadratic<>> fed{
-                {}, support::quadratic_data(clients), method, {.seed = 9, .batch = 1, .rounds = 30}, Vec<double>{5 + shift}};
+            Federation<decltype(method), support::Quadratic<>> fed{{},
+                                                                   support::quadratic_data(clients),
+                                                                   method,
+                                                                   {.seed = 9, .batch = 1, .rounds = 30},
+                                                                   Vec<double>{5 + shift}};
             Vec<double> path;
             for (int r = 0; r < 30; ++r) {
                 fed.round(sample::Uniform{2});
                 if constexpr (requires { fed.server().w; }) path.push_back(fed.server().w[0] - shift);
                 for (Id k = 0; k < 3; ++k) {
                     const auto state = fed.client(k);
-                    if constexpr (requires { state.w; })
-                        path.push_back(state.w.empty() ? 0 : state.w[0] - shift);
-                    if constexpr (requires { state.v; })
-                        path.push_back(state.v.empty() ? 0 : state.v[0] - shift);
+                    if constexpr (requires { state.w; }) path.push_back(state.w.empty() ? 0 : state.w[0] - shift);
+                    if constexpr (requires { state.v; }) path.push_back(state.v.empty() ? 0 : state.v[0] - shift);
                 }
             }
             return path;
@@ -381,7 +383,8 @@ template <class Me>
 bool resumes(const Me& method, auto edit) {
     using Fed = Federation<Me, Net<float>>;
     const sample::Uniform sampler{4};
-    Fed straight{{}, toy_data(), method, usual}, first{{}, toy_data(), method, usual}, second{{}, toy_data(), method, usual};
+    Fed straight{{}, toy_data(), method, usual}, first{{}, toy_data(), method, usual},
+        second{{}, toy_data(), method, usual};
     straight.run(7, sampler);
     first.run(3, sampler);
     Bytes bytes = saved(first);

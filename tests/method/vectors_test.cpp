@@ -22,7 +22,8 @@ namespace {
 
 // Two quadratics a = (1, 3), c = (0, 4), rate 0.1, full participation, full batches: an epoch is a step.
 template <class Me>
-double fixed_point(Me method, std::size_t rounds, std::vector<std::vector<support::Parabola>> clients = {{{1, 0}}, {{3, 4}}}) {
+double fixed_point(Me method, std::size_t rounds,
+                   std::vector<std::vector<support::Parabola>> clients = {{{1, 0}}, {{3, 4}}}) {
     Federation<Me, support::Quadratic<>> fed{{}, support::quadratic_data(clients), std::move(method), {.batch = 0}};
     fed.run(rounds, sample::Everyone{});
     const double w = fed.server().w[0];
@@ -55,8 +56,9 @@ TEST_CASE("V-BASE-1 FedAvg with K local steps") {
 TEST_CASE("V-BASE-1 FedProx with an exact local solve") {
     // 300 local steps contract by at least 0.8 each: the local solve is exact to rounding.
     CHECK(std::fabs(fixed_point(FedProx<>{.epochs = 300, .mu = 1}, 80) - 2.4) < 1e-12);
-    CHECK(std::fabs(fixed_point(FedProx<>{.epochs = 300, .mu = 0}, 80) - 2) < 1e-12);  // FedAvg solved exactly: mean of c
-    CHECK(std::fabs(fixed_point(FedProx<>{.epochs = 1, .mu = 1}, 300) - 3) < 1e-9);    // one step: gradient descent
+    CHECK(std::fabs(fixed_point(FedProx<>{.epochs = 300, .mu = 0}, 80) - 2) <
+          1e-12);                                                                    // FedAvg solved exactly: mean of c
+    CHECK(std::fabs(fixed_point(FedProx<>{.epochs = 1, .mu = 1}, 300) - 3) < 1e-9);  // one step: gradient descent
 }
 
 namespace {
@@ -99,7 +101,7 @@ TEST_CASE("V-BASE-2 server optimizers, constant D = 0.1") {
 
     const auto yogi = increments(fold::ServerYogi<>{.v0 = 0});
     CHECK(std::fabs(yogi.first - 0.9090909091) < 1e-9);
-    CHECK_FALSE(near(yogi, 0.9090909091, 1.2577170890));                    // the second differs
+    CHECK_FALSE(near(yogi, 0.9090909091, 1.2577170890));                        // the second differs
     CHECK_FALSE(near(increments(ServerAdam<>{}), 0.9090909091, 1.2577170890));  // v0 = tau^2 shows in the sixth digit
     CHECK_FALSE(near(increments(fold::ServerMomentum<>{.server_momentum = 0.8}), 0.1, 0.19));
 }

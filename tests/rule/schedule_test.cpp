@@ -5,10 +5,10 @@
 
 #include <doctest/doctest.h>
 
+using doctest::Approx;
 using tessera::ConfigError;
 using tessera::rule::Decay;
 using tessera::rule::Schedule;
-using doctest::Approx;
 
 TEST_CASE("linear warm-up (L-ALT-12): round 0 is a no-op, round aT has multiplier 1, s(T) = 0") {
     for (const std::size_t rounds : {10u, 20u, 100u, 500u, 1000u}) {

@@ -37,7 +37,7 @@ constexpr double rounding = std::is_same_v<R, float> ? 1e-6 : 1e-15;  // a few o
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("section 0.3 by hand: plain, momentum, decay, both", R, float, double) {
+TEST_CASE_TEMPLATE("SGD by hand: plain, momentum, decay, both", R, float, double) {
     static_assert(Rule<rule::Sgd, support::Slope<R, 2>>);
     OneSlope<R, 2> slope({1, -2});
     const Vec<R> x{1, 1};
@@ -82,8 +82,8 @@ TEST_CASE("clipping: min(1, c / (|g| + 1e-6)), before momentum and decay") {
     CHECK(same_bits(walked(slope, {.rate = 1, .clip = 0}, origin, 1), {-3, -4}));  // 0 is off
     // the decayed part is not clipped
     const double k = 0.5 / (5 + 1e-6);
-    CHECK(distance(walked(slope, {.rate = 1, .weight_decay = 2, .clip = 0.5}, {1, 1}, 1), {1 - 3 * k - 2, 1 - 4 * k - 2}) <
-          1e-15);
+    CHECK(distance(walked(slope, {.rate = 1, .weight_decay = 2, .clip = 0.5}, {1, 1}, 1),
+                   {1 - 3 * k - 2, 1 - 4 * k - 2}) < 1e-15);
     OneSlope<double, 2> flat({0, 0});
     CHECK(same_bits(walked(flat, {.rate = 1, .clip = 1}, origin, 1), origin));
 }

@@ -29,7 +29,8 @@ Vec<R> stepped(OneSlope<R, D>& slope, Vec<R> x, const Step<R>& s) {
 }
 }  // namespace
 
-TEST_CASE_TEMPLATE("d = g + decay x + pull (x - toward) + also; v = momentum v + d; x -= rate v, by hand", R, float, double) {
+TEST_CASE_TEMPLATE("d = g + decay x + pull (x - toward) + also; v = momentum v + d; x -= rate v, by hand", R, float,
+                   double) {
     OneSlope<R, 2> slope({1, -2});
     const Vec<R> x{1, 3}, toward{R(0.5), 5}, also{10, 20};
     CHECK(distance(stepped(slope, x, Step<R>{.rate = 0.1}), {R(0.9), R(3.2)}) < rounding<R>);
@@ -53,7 +54,8 @@ TEST_CASE_TEMPLATE("terms that are off change no bit", R, float, double) {
     const Vec<R> x{R(0.1), R(0.2), R(0.3)}, toward{9, 9, 9};
     const auto plain = stepped(slope, x, Step<R>{.rate = 0.1});
     CHECK(same_bits(stepped(slope, x, Step<R>{.terms = {.toward = toward, .pull = 0}, .rate = 0.1}), plain));
-    CHECK(same_bits(stepped(slope, x, Step<R>{.terms = {.toward = x, .pull = 4}, .rate = 0.1}), plain));  // already there
+    CHECK(
+        same_bits(stepped(slope, x, Step<R>{.terms = {.toward = x, .pull = 4}, .rate = 0.1}), plain));  // already there
     const Mask all(3, true);
     CHECK(distance(stepped(slope, x, Step<R>{.terms = {.active = &all}, .rate = 0.1}), plain) < rounding<R>);
     CHECK_FALSE(same_bits(stepped(slope, x, Step<R>{.terms = {.toward = toward, .pull = 0.1}, .rate = 0.1}), plain));
@@ -64,8 +66,9 @@ TEST_CASE("clipping scales the gradient only, not pull, also or decay") {
     OneSlope<double, 2> slope({30, 40});
     const Vec<double> x{1, 1}, toward{0, 0}, also{7, 8};
     const double k = 5 / (50 + 1e-6);
-    const auto got = stepped(slope, x, Step<double>{.terms = {.toward = toward, .pull = 2, .also = also},
-                                                    .rate = 0.1, .decay = 1, .clip = 5});
+    const auto got =
+        stepped(slope, x,
+                Step<double>{.terms = {.toward = toward, .pull = 2, .also = also}, .rate = 0.1, .decay = 1, .clip = 5});
     CHECK(distance(got, {1 - 0.1 * (30 * k + 1 + 2 + 7), 1 - 0.1 * (40 * k + 1 + 2 + 8)}) < 1e-15);
 }
 
@@ -74,8 +77,10 @@ TEST_CASE("with a scope, pull and also act inside it only") {
     const Vec<double> x{1, 2, 3, 4}, toward{0, 0, 0, 0}, also{1, 1, 1, 1};
     Mask mask(4, true);
     mask.set(2, false);
-    const auto got = stepped(slope, x, Step<double>{.terms = {.on = Where::range(1, 4), .active = &mask, .toward = toward,
-                                                              .pull = 1, .also = also}, .rate = 0.5});
+    const auto got = stepped(
+        slope, x,
+        Step<double>{.terms = {.on = Where::range(1, 4), .active = &mask, .toward = toward, .pull = 1, .also = also},
+                     .rate = 0.5});
     CHECK(got == Vec<double>{1, 0, 3, 1});
 }
 
@@ -87,9 +92,13 @@ TEST_CASE("every kernel set makes the same step, up to its rounding") {
     Vec<float> expected;
     support::for_each_kernel_set([&](auto) {
         Vec<float> velocity(70, 0.75f);
-        const auto got = stepped(slope, x, Step<float>{.terms = {.toward = toward, .pull = 0.3, .also = also},
-                                                       .rate = 0.1, .decay = 0.2, .clip = 1, .momentum = 0.9,
-                                                       .velocity = &velocity});
+        const auto got = stepped(slope, x,
+                                 Step<float>{.terms = {.toward = toward, .pull = 0.3, .also = also},
+                                             .rate = 0.1,
+                                             .decay = 0.2,
+                                             .clip = 1,
+                                             .momentum = 0.9,
+                                             .velocity = &velocity});
         if (expected.empty()) expected = got;
         CHECK(distance(got, expected) < 1e-6);  // fused multiply-adds round once instead of twice
         CHECK(distance(got, x) > 1e-3);

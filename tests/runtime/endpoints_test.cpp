@@ -143,7 +143,8 @@ TEST_CASE("an upload that is not what was asked for is rejected, counted, and ne
         }
         const Id present = plan[0].client;
         const auto good = ends.upload(present);
-        const auto fair = io::decode_payload<Up<float>>(io::decode_frame(good), io::Kind::upload, ends.setup.initial.size());
+        const auto fair =
+            io::decode_payload<Up<float>>(io::decode_frame(good), io::Kind::upload, ends.setup.initial.size());
         const auto before = ends.fingerprint();
         std::array<std::size_t, verdict_names.size()> expected{};
         const auto rejects = [&](const Bytes& bytes, Verdict verdict) {
@@ -175,11 +176,11 @@ TEST_CASE("an upload that is not what was asked for is rejected, counted, and ne
         rejects(changed([&](auto& up) { up.x.clear(); }), Verdict::wrong_size);
 
         const std::size_t d = ends.setup.initial.size();
-        rejects(io::encode_frame(io::Kind::download, d, 1, present, fair), Verdict::malformed);     // the other direction
-        rejects(io::encode_frame(io::Kind::upload, d, 1, present, fair.x), Verdict::malformed);     // another declaration
+        rejects(io::encode_frame(io::Kind::download, d, 1, present, fair), Verdict::malformed);  // the other direction
+        rejects(io::encode_frame(io::Kind::upload, d, 1, present, fair.x), Verdict::malformed);  // another declaration
         rejects(io::encode_frame(io::Kind::upload, d, 1, present, Nothing{}), Verdict::malformed);  // as Local sends it
         rejects(io::encode_frame(io::Kind::upload, d, 1, present, Up<double>{Vec<double>(d), 1}), Verdict::malformed);
-        rejects(io::encode_frame(io::Kind::upload, d + 1, 1, present, fair), Verdict::malformed);   // another model
+        rejects(io::encode_frame(io::Kind::upload, d + 1, 1, present, fair), Verdict::malformed);  // another model
         for (std::size_t size = 0; size < good.size(); ++size)
             rejects(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)), Verdict::malformed);
         for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
@@ -261,7 +262,8 @@ TEST_CASE("a download of the wrong length is refused") {
     ends.open();
     const std::size_t d = ends.setup.initial.size();
     for (const std::size_t wrong : {std::size_t{0}, d - 1, d + 1})
-        CHECK_THROWS_AS(ends.clients[0].visit(io::encode_frame(io::Kind::download, d, 0, 0, Vec<float>(wrong))), WireError);
+        CHECK_THROWS_AS(ends.clients[0].visit(io::encode_frame(io::Kind::download, d, 0, 0, Vec<float>(wrong))),
+                        WireError);
     CHECK_NOTHROW(ends.clients[0].visit(io::encode_frame(io::Kind::download, d, 0, 0, Vec<float>(d))));
 }
 
@@ -282,7 +284,8 @@ TEST_CASE_TEMPLATE("quorum: every subset of five, every quorum, streamed and kep
                     if (subset >> seat.client & 1) {
                         const auto bytes = ends.upload(seat.client);
                         CHECK(ends.server.receive(bytes) == Verdict::accepted);
-                        ups.push_back(io::decode_payload<Up<R>>(io::decode_frame(bytes), io::Kind::upload, before.size()));
+                        ups.push_back(
+                            io::decode_payload<Up<R>>(io::decode_frame(bytes), io::Kind::upload, before.size()));
                     }
                 const auto outcome = ends.server.close_round();
                 CHECK(outcome.merged == ups.size());
@@ -295,7 +298,8 @@ TEST_CASE_TEMPLATE("quorum: every subset of five, every quorum, streamed and kep
                     Nothing none;
                     fold_rows(fold::Mean{}, ends.server.hub(), expected, Rows<R>(rows), none);
                     // The same mean along another tree: weights are renormalised over who is present.
-                    CHECK(support::distance(ends.server.state().w, expected) < (std::is_same_v<R, float> ? 1e-6 : 1e-12));
+                    CHECK(support::distance(ends.server.state().w, expected) <
+                          (std::is_same_v<R, float> ? 1e-6 : 1e-12));
                 }
                 if (keep) CHECK(ends.fingerprint() == merged);  // in double the order of additions would show
                 merged = ends.fingerprint();

@@ -47,8 +47,12 @@ void* counted(std::size_t size, std::size_t alignment) {
 // Not inlined: GCC would see a free() of what an operator new gave, and warn.
 [[gnu::noinline]] void* operator new(std::size_t size) { return counted(size, 0); }
 [[gnu::noinline]] void* operator new[](std::size_t size) { return counted(size, 0); }
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
-[[gnu::noinline]] void* operator new[](std::size_t size, std::align_val_t alignment) { return counted(size, std::size_t(alignment)); }
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
+    return counted(size, std::size_t(alignment));
+}
+[[gnu::noinline]] void* operator new[](std::size_t size, std::align_val_t alignment) {
+    return counted(size, std::size_t(alignment));
+}
 [[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
     allocations.fetch_add(1, std::memory_order_relaxed);
     return std::malloc(size > 0 ? size : 1);
@@ -108,7 +112,8 @@ TEST_CASE("the same bits for any number of threads, twice, over the wire, and wi
         };
         const auto expected = states(usual, exec::Serial{}, false);
         CHECK(expected == states(usual, exec::Serial{}, false));
-        for (const std::size_t threads : {1u, 2u, 3u, 7u}) CHECK(expected == states(usual, exec::OpenMp{threads}, false));
+        for (const std::size_t threads : {1u, 2u, 3u, 7u})
+            CHECK(expected == states(usual, exec::OpenMp{threads}, false));
         CHECK(expected == states(usual, Alternating{}, false));
         CHECK(expected == states(usual, exec::Serial{}, true));
         CHECK(expected == states(usual, exec::OpenMp{3}, true));
@@ -241,7 +246,8 @@ TEST_CASE("clients without training data are never visited, and the others do no
     }
     CHECK(same_bits(fed.server().w, fewer.server().w));
     for (Id k = 0; k < 10; ++k) CHECK(fed.client(k).v.empty() == (k == 2 || k == 7));
-    CHECK_THROWS_WITH_AS(fed.round(sample::Uniform{9}), "per_round is 9 but only 8 clients have training data", ConfigError);
+    CHECK_THROWS_WITH_AS(fed.round(sample::Uniform{9}), "per_round is 9 but only 8 clients have training data",
+                         ConfigError);
     CHECK_NOTHROW(fed.round(sample::Uniform{8}));
 
     Workspace<float> workspace;  // such a client can still be served

@@ -13,7 +13,8 @@ TEST_CASE("every candidate once, merged, in the order of a uniform draw") {
     static_assert(Sampler<sample::Everyone>);
     for (const std::size_t n : {0u, 1u, 2u, 17u}) {
         std::vector<Candidate> all;
-        for (std::size_t k = 0; k < n; ++k) all.push_back({static_cast<Id>(2 * k), 50 + k});  // gaps: clients without data
+        for (std::size_t k = 0; k < n; ++k)
+            all.push_back({static_cast<Id>(2 * k), 50 + k});  // gaps: clients without data
         for (std::size_t round = 0; round < 4; ++round) {
             const auto plan = sample::Everyone{}.plan(Key{5}, round, all);
             const auto uniform = sample::Uniform{n}.plan(Key{5}, round, all);

@@ -46,7 +46,11 @@ public:
     OneSlope& operator=(const OneSlope&) = delete;
 
     Site<Slope<R, D>> site(std::size_t round = 0, std::size_t rounds = 1) {
-        return {.model = &model_, .examples = &pool_.examples(), .ids = ids_, .round = round, .rounds = rounds,
+        return {.model = &model_,
+                .examples = &pool_.examples(),
+                .ids = ids_,
+                .round = round,
+                .rounds = rounds,
                 .workspace = &workspace_};
     }
     const Workspace<R>& workspace() const { return workspace_; }
