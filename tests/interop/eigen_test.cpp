@@ -99,8 +99,8 @@ TEST_CASE("what does not fit is a sentence") {
     auto w = counting<float>(Net::parameters), tail = counting<float>(20);
     CHECK_THROWS_WITH_AS(as_matrix(w, Net::segments, "1.weight"),
                          "there is no parameter '1.weight'; there is 0.weight, 0.bias", ConfigError);
-    CHECK_THROWS_WITH_AS(as_matrix(tail, Net::segments, "0.bias"), "'0.bias' ends at 21, but only 20 numbers were given",
-                         ConfigError);
+    CHECK_THROWS_WITH_AS(as_matrix(tail, Net::segments, "0.bias"),
+                         "'0.bias' ends at 21, but only 20 numbers were given", ConfigError);
     CHECK_THROWS_WITH_AS(as_matrix(w, 4, 5), "a view of 20 numbers was asked for, 21 were given", ConfigError);
     const auto pool = data::Dataset::own(std::vector<std::uint8_t>{1, 2}, {0, 1}, 2);
     CHECK_THROWS_WITH_AS(as_matrix<float>(pool.examples()),
