@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Synthetic(alpha, beta) (Li et al., MLSys 2020): clients that differ in their model
-// (alpha) and in their inputs (beta).
+// (alpha) and in their inputs (beta). As published, u_k moves all class scores of a client alike, so labels, and with
+// them everything trained, do not depend on alpha; clients differ because each W_k is drawn anew.
 //
 //   n_k = 50 + floor(LogNormal(4, 2))
 //   u_k ~ N(0, alpha),  W_k, b_k ~ N(u_k, 1);   B_k ~ N(0, beta),  v_k ~ N(B_k, 1)    (alpha, beta: scales)

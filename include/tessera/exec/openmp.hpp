@@ -20,7 +20,7 @@ struct OpenMp {
     std::size_t concurrency() const { return threads; }
 
     template <class Body>
-    void for_each(std::size_t tasks, Body&& body) const {
+    void for_each([[maybe_unused]] std::size_t tasks, [[maybe_unused]] Body&& body) const {
 #ifdef _OPENMP
         std::exception_ptr failure;
         std::size_t failed = tasks;
