@@ -39,8 +39,8 @@ inline Dtype npy_dtype(std::string_view descr, const std::string& path) {
     if (descr.find('O') != std::string_view::npos)
         throw IoError(path, "holds Python objects, which are never loaded; save numbers instead");
     if (descr.starts_with('>'))
-        throw IoError(path, "is big-endian (" + quoted(descr) + "); save little-endian numbers instead");
-    throw IoError(path, "holds " + quoted(descr) + ", which is not float32, float64 or an integer");
+        throw IoError(path, "is big-endian (" + in_quotes(descr) + "); save little-endian numbers instead");
+    throw IoError(path, "holds " + in_quotes(descr) + ", which is not float32, float64 or an integer");
 }
 
 // Fills dtype and shape from the Python dictionary at the head of the file.
@@ -61,7 +61,7 @@ inline void parse_npy_header(HeaderScanner in, const std::string& path, NamedTen
         } else if (key == "shape" && !shape) {
             shape = in.python_tuple();
         } else {
-            in.fail("an unknown or repeated key " + quoted(key));
+            in.fail("an unknown or repeated key " + in_quotes(key));
         }
         if (!in.accept(",")) {
             in.expect("}");

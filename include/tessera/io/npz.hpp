@@ -95,7 +95,7 @@ public:
         for (std::size_t i = 0; i < count; ++i) {
             members.push_back(central(at));
             if (!names.insert(members.back().name).second)
-                throw IoError(path_, "has two members named " + quoted(members.back().name));
+                throw IoError(path_, "has two members named " + in_quotes(members.back().name));
         }
         if (at != end()) throw IoError(path_, "has bytes behind the last entry of its zip directory");
         place_members(members, begin);
@@ -108,7 +108,7 @@ public:
     }
 
     [[noreturn]] void fail(std::string_view member, const std::string& what) const {
-        throw IoError(path_, "member " + quoted(member) + " " + what);
+        throw IoError(path_, "member " + in_quotes(member) + " " + what);
     }
 
 private:
@@ -120,7 +120,7 @@ private:
     }
 
     [[noreturn]] void refuse_zip64(std::string_view member) const {
-        throw IoError(path_, (member.empty() ? "is" : "member " + quoted(member) + " is") +
+        throw IoError(path_, (member.empty() ? "is" : "member " + in_quotes(member) + " is") +
                                  std::string(" zip64 (4 GiB, 65535 members or more), which is not read"));
     }
 

@@ -121,7 +121,7 @@ inline Dtype safetensors_dtype(HeaderScanner& in) {
     const std::string code = json_string(in);
     for (std::size_t i = 0; i < dtypes.size(); ++i)
         if (dtypes[i].safetensors == code) return static_cast<Dtype>(i);
-    in.fail("the dtype " + quoted(code) + ", which is not F32, F64 or an integer,");
+    in.fail("the dtype " + in_quotes(code) + ", which is not F32, F64 or an integer,");
 }
 
 // Everything of a tensor but its name and bytes, and where those bytes are.
@@ -136,7 +136,7 @@ inline Extent parse_entry(HeaderScanner& in, NamedTensor& tensor) {
         else if (key == "data_offsets" && !offsets)
             offsets = in.json_array();
         else
-            in.fail("an unknown or repeated key " + quoted(key));
+            in.fail("an unknown or repeated key " + in_quotes(key));
     });
     if (!dtype || !shape || !offsets) in.fail("a tensor without dtype, shape or data_offsets");
     if (offsets->size() != 2 || offsets->front() > offsets->back()) in.fail("data_offsets that are no extent");
@@ -151,12 +151,12 @@ inline Extent parse_entry(HeaderScanner& in, NamedTensor& tensor) {
 
 inline void parse_metadata(HeaderScanner& in, Metadata& metadata) {
     json_object(in, [&](const std::string& key) {
-        if (!metadata.emplace(key, json_string(in)).second) in.fail("a repeated key " + quoted(key));
+        if (!metadata.emplace(key, json_string(in)).second) in.fail("a repeated key " + in_quotes(key));
     });
 }
 
 inline void append_json(std::string& out, std::string_view text) {
-    if (!is_utf8(text)) throw IoError(quoted(text), "cannot be written to a safetensors file, because it is not UTF-8");
+    if (!is_utf8(text)) throw IoError(in_quotes(text), "cannot be written to a safetensors file, because it is not UTF-8");
     constexpr std::string_view digits = "0123456789abcdef";
     out += '"';
     for (const char c : text) {
@@ -194,7 +194,7 @@ inline Safetensors decode_safetensors(std::span<const std::byte> bytes, const st
     detail::HeaderScanner in(bytes.subspan(before, static_cast<std::size_t>(length)), before, name);
     if (in.peek() != '{') in.fail("no '{'");
     detail::json_object(in, [&](const std::string& key) {
-        if (!keys.insert(key).second) in.fail("a repeated key " + detail::quoted(key));
+        if (!keys.insert(key).second) in.fail("a repeated key " + detail::in_quotes(key));
         if (key == detail::metadata_key) return detail::parse_metadata(in, result.metadata);
         NamedTensor& tensor = result.tensors.emplace_back();
         tensor.name = key;

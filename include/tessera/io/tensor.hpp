@@ -76,7 +76,7 @@ inline std::string text_of(std::span<const std::size_t> shape) {
 }
 
 // Text from a file, made fit for a sentence: short, and without bytes a terminal would obey.
-inline std::string quoted(std::string_view text) {
+inline std::string in_quotes(std::string_view text) {
     std::string shown = "'";
     for (const char c : text.substr(0, 60)) shown += c >= ' ' && c <= '~' ? c : '?';
     return shown + (text.size() > 60 ? "...'" : "'");
@@ -146,7 +146,7 @@ public:
         return true;
     }
     void expect(std::string_view token) {
-        if (!accept(token)) fail("no " + quoted(token));
+        if (!accept(token)) fail("no " + in_quotes(token));
     }
 
     // Plain text between quotes; nothing in it is an escape.

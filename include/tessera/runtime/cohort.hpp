@@ -5,6 +5,7 @@
 
 #include <bit>
 #include <cstddef>
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -35,7 +36,7 @@ public:
             if (has_sibling) {
                 Sum sibling;
                 {
-                    const std::scoped_lock hold(lock_);
+                    const std::scoped_lock hold(*lock_);
                     if (!here_[node ^ 1]) {
                         here_[node] = 1;
                         waiting_[node] = std::move(sum);
@@ -61,7 +62,7 @@ private:
     Vec<Sum> waiting_;
     Vec<unsigned char> here_;
     Sum root_;
-    std::mutex lock_;
+    std::unique_ptr<std::mutex> lock_ = std::make_unique<std::mutex>();  // so that a federation can be moved
 };
 
 }  // namespace tessera

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <doctest/doctest.h>
+
+#include <tessera/core/by_name.hpp>
+
+#include <array>
+#include <string>
+#include <string_view>
+
+using namespace tessera;
+
+namespace {
+
+enum class Colour : unsigned char { red, green };
+constexpr std::array<std::string_view, 2> words_of(Colour) { return {"red", "green"}; }
+
+struct Inner {
+    double rate = 0.5;
+    bool on = false;
+};
+struct Policy {
+    Inner local{}, personal{};
+    std::size_t epochs = 1;
+    Colour colour = Colour::red;
+};
+
+}  // namespace
+
+TEST_CASE("settings are listed by full name, in order, with their values") {
+    const auto all = settings_of(Policy{});
+    REQUIRE(all.size() == 6);
+    CHECK(all[0] == std::pair<std::string, std::string>("local.rate", "0.5"));
+    CHECK(all[3] == std::pair<std::string, std::string>("personal.on", "false"));
+    CHECK(all[5] == std::pair<std::string, std::string>("colour", "red"));
+}
+
+TEST_CASE("a short name sets every field of that name, a full name one of them") {
+    Policy p;
+    CHECK(set_by_name(p, "rate", "0.25"));
+    CHECK(p.local.rate == 0.25);
+    CHECK(p.personal.rate == 0.25);
+    CHECK(set_by_name(p, "personal.rate", "1e-3"));
+    CHECK(p.local.rate == 0.25);
+    CHECK(p.personal.rate == 1e-3);
+    CHECK(set_by_name(p, "colour", "green"));
+    CHECK(p.colour == Colour::green);
+    CHECK(set_by_name(p, "local.on", "true"));
+    CHECK(p.local.on);
+    CHECK_FALSE(set_by_name(p, "ate", "1"));  // the end of a name is not the name
+    CHECK_FALSE(set_by_name(p, "local", "1"));
+}
+
+TEST_CASE("a value that does not fit is a sentence, and nothing changes") {
+    Policy p;
+    CHECK_THROWS_WITH_AS(set_by_name(p, "local.rate", "fast"), "local.rate is a number, not 'fast'", ConfigError);
+    CHECK_THROWS_WITH_AS(set_by_name(p, "epochs", "1.5"), "epochs is a whole number, not '1.5'", ConfigError);
+    CHECK_THROWS_WITH_AS(set_by_name(p, "epochs", "-1"), "epochs is a whole number, not '-1'", ConfigError);
+    CHECK_THROWS_WITH_AS(set_by_name(p, "colour", "blue"), "colour is one of red, green, not 'blue'", ConfigError);
+    CHECK_THROWS_WITH_AS(set_by_name(p, "local.on", "1"), "local.on is true or false, not '1'", ConfigError);
+    CHECK(settings_of(p) == settings_of(Policy{}));
+}

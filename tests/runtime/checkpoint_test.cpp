@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include <tessera/fold/server_adaptive.hpp>
+#include <tessera/method/fedavg.hpp>
+#include <tessera/method/local.hpp>
+#include <tessera/nn/zoo.hpp>
+#include <tessera/runtime/checkpoint.hpp>
+#include <tessera/sample/uniform.hpp>
+
+#include <support/toy_data.hpp>
+
+using namespace tessera;
+
+namespace {
+
+using Net = nn::Mclr<8, 4>;
+
+template <class Me>
+Federation<Me, Net> make(Me method = {}) {
+    return {Net{}, support::toy_data(), method, {.seed = 2, .batch = 5, .rounds = 8}};
+}
+
+class Folder {
+public:
+    Folder() : path_((std::filesystem::temp_directory_path() / "tessera-checkpoint-XXXXXX").string()) {
+        REQUIRE(mkdtemp(path_.data()) != nullptr);
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    ~Folder() { std::filesystem::remove_all(path_); }
+    const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
+};
+
+Bytes bytes_of(const std::string& text) {
+    Bytes out;
+    put_raw(out, text.data(), text.size());
+    return out;
+}
+
+template <class Me>
+void check_resume(Me method) {
+    const Folder folder;
+    const std::string file = folder.path() + "/one";
+    auto straight = make(method), first = make(method), second = make(method);
+    straight.run(8, sample::Uniform{3});
+    first.run(5, sample::Uniform{3});
+    write_checkpoint(file, first, "settings", bytes_of("history"));
+    CHECK(read_checkpoint(file, second, "settings") == bytes_of("history"));
+    CHECK(second.rounds_done() == 5);
+    CHECK(second.fingerprint() == first.fingerprint());
+    second.run(3, sample::Uniform{3});
+    CHECK(second.fingerprint() == straight.fingerprint());
+}
+
+}  // namespace
+
+TEST_CASE("a resumed run equals the uninterrupted one bit for bit (L-GEN-9)") {
+    check_resume(FedAvg<>{});
+    check_resume(FedAvg<>{.steps = 3});  // the place in the stream survives
+    check_resume(FedAvg<rule::Sgd, fold::ServerAdam<>>{});
+    check_resume(Local<>{});
+}
+
+TEST_CASE("every truncation and every flipped byte is refused, and the run stays as it was") {
+    const Folder folder;
+    const std::string file = folder.path() + "/one";
+    auto run = make<Local<>>();
+    run.run(1, sample::Uniform{1});
+    write_checkpoint(file, run, "s");
+    const auto whole = io::read_file(file);
+    run.run(1, sample::Uniform{1});
+    const auto before = run.fingerprint();
+    const auto refused = [&](std::span<const std::byte> bytes) {
+        io::write_file_atomically(file, bytes);
+        CHECK_THROWS_AS(read_checkpoint(file, run, "s"), IoError);
+    };
+    for (std::size_t n = 0; n < whole.size(); n += 7) refused(std::span(whole).first(n));
+    for (std::size_t i = 0; i < whole.size(); i += 5) {
+        auto bad = whole;
+        bad[i] ^= std::byte{0x10};
+        refused(bad);
+    }
+    CHECK(run.fingerprint() == before);
+    io::write_file_atomically(file, whole);  // the control: untouched it is read
+    read_checkpoint(file, run, "s");
+    CHECK(run.rounds_done() == 1);
+}
+
+TEST_CASE("a checkpoint of another run is refused with the difference") {
+    const Folder folder;
+    const std::string file = folder.path() + "/one";
+    auto run = make<FedAvg<>>();
+    write_checkpoint(file, run, "rate=0.1\nbatch=5\n");
+    CHECK_THROWS_WITH_AS(read_checkpoint(file, run, "rate=0.2\nbatch=5\n"),
+                         (file + ": the checkpoint is of a run with other settings (it has rate=0.1, this run rate=0.2)").c_str(),
+                         IoError);
+    auto other = make<Local<>>();
+    CHECK_THROWS_AS(read_checkpoint(file, other, "rate=0.1\nbatch=5\n"), IoError);
+}
+
+TEST_CASE("a directory keeps two, falls back over a torn one, and lets one process in") {
+    const Folder folder;
+    auto run = make<FedAvg<>>();
+    {
+        const CheckpointDirectory directory(folder.path());
+        CHECK_FALSE(directory.resume(run, "s").has_value());
+        for (int round = 0; round < 4; ++round) {
+            run.run(1, sample::Uniform{3});
+            directory.save(run, "s");
+        }
+        CHECK(io::list_files(folder.path()).size() == 2);
+        CHECK_THROWS_AS(CheckpointDirectory{folder.path()}, IoError);
+
+        const std::string newest = folder.path() + "/round-00000004.tessera";
+        const auto whole = io::read_file(newest);
+        io::write_file_atomically(newest, std::span(whole).first(whole.size() - 1));
+        const auto resumed = directory.resume(run, "s");
+        REQUIRE(resumed.has_value());
+        CHECK(run.rounds_done() == 3);
+        REQUIRE(resumed->refused.size() == 1);
+        CHECK(resumed->refused[0].starts_with(newest));
+    }
+    const CheckpointDirectory again(folder.path());
+    CHECK_THROWS_AS(again.resume(run, "other"), IoError);  // there are some, and none is ours
+}
