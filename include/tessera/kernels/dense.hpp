@@ -120,12 +120,12 @@ TESSERA_INLINE void outer_rows(const R* a, std::size_t ak, std::size_t am, const
                                std::size_t ldc, std::size_t columns, std::size_t depth, std::size_t at, const End& end) {
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     constexpr std::size_t NV = Bytes == 64 ? 4 : 2;
-    std::size_t j = 0;
-    for (; j + NV * lanes <= columns; j += NV * lanes)
+    const std::size_t tiles = columns - columns % (NV * lanes), vectors = columns - columns % lanes;
+    for (std::size_t j = 0; j < tiles; j += NV * lanes)
         outer_tile<R, Bytes, M, NV>(a, ak, am, b + j, ldb, c + j, ldc, depth, at + j, end);
-    for (; j + lanes <= columns; j += lanes)
+    for (std::size_t j = tiles; j < vectors; j += lanes)
         outer_tile<R, Bytes, M, 1>(a, ak, am, b + j, ldb, c + j, ldc, depth, at + j, end);
-    for (; j < columns; ++j)
+    for (std::size_t j = vectors; j < columns; ++j)
         for (std::size_t m = 0; m < M; ++m) {
             R sum = 0;
             for (std::size_t k = 0; k < depth; ++k) sum += a[k * ak + m * am] * b[k * ldb + j];
@@ -137,10 +137,10 @@ template <class R, std::size_t Bytes, class End>
 TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* b, std::size_t ldb, R* c,
                           std::size_t ldc, std::size_t rows, std::size_t columns, std::size_t depth, const End& end) {
     constexpr std::size_t M = Bytes == 64 ? 5 : 4;
-    std::size_t m = 0;
-    for (; m + M <= rows; m += M)
+    const std::size_t tiles = rows - rows % M;
+    for (std::size_t m = 0; m < tiles; m += M)
         outer_rows<R, Bytes, M>(a + m * am, ak, am, b, ldb, c + m * ldc, ldc, columns, depth, m * ldc, end);
-    for (; m < rows; ++m)
+    for (std::size_t m = tiles; m < rows; ++m)
         outer_rows<R, Bytes, 1>(a + m * am, ak, am, b, ldb, c + m * ldc, ldc, columns, depth, m * ldc, end);
 }
 
