@@ -34,9 +34,10 @@ def check(source, arguments):
     kind, _ = compiler.version(arguments.compiler)
     command = [arguments.compiler, *compiler.flags(arguments), *FLAGS[kind], str(source)]
 
-    code, output = compiler.run(command + ["-DTESSERA_GOOD"])
-    if code:
-        return ["the good half does not compile:\n" + output]
+    if not arguments.only_bad:
+        code, output = compiler.run(command + ["-DTESSERA_GOOD"])
+        if code:
+            return ["the good half does not compile:\n" + output]
     code, output = compiler.run(command)
     if code == 0:
         return ["the bad half compiles"]
@@ -86,6 +87,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     compiler.add_arguments(parser)
     parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--only-bad", action="store_true", help="another compiler has seen the good half")
     parser.add_argument("sources", nargs="*", type=pathlib.Path)
     arguments = parser.parse_args()
     if arguments.self_test:
