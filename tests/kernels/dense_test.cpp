@@ -32,12 +32,17 @@ struct Shape {
 const std::vector<std::size_t> batches{0, 1, 2, 5, 7, 20};
 const std::vector<std::size_t> ins{0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 16, 17, 19, 31, 32, 33, 35, 63, 64, 65, 67, 131};
 const std::vector<std::size_t> outs{0, 1, 2, 3, 4, 5, 7, 10};
+// Layers whose rows fight for cache lines, in x, in w and in dy, with and without a rest behind the panels and behind
+// the blocks of depth; and one whose panels are several.
+const std::vector<Shape> packed{{30, 512, 7},   {5, 1024, 300}, {200, 1024, 9}, {150, 129, 256},
+                                {13, 2048, 13}, {61, 70, 512},  {20, 784, 23}};
 
 template <class F>
 void for_each_shape(F&& check) {
     for (const auto batch : batches)
         for (const auto in : ins)
             for (const auto out : outs) check(Shape{batch, in, out});
+    for (const auto& shape : packed) check(shape);
 }
 
 // Numbers one element off any vector's alignment, with nothing readable behind them under AddressSanitizer.
@@ -262,6 +267,39 @@ TEST_CASE_TEMPLATE("dense kernels: bits do not depend on the place of a row or a
             CAPTURE(s.out);
             CHECK(strays<R>(s) == 0);
         });
+    });
+}
+
+TEST_CASE_TEMPLATE("dense kernels: rows by pointer, in any order and more than once, are the rows of a matrix", R, float,
+                   double) {
+    const Shape s{70, 37, 7};  // more rows than a table holds on the stack
+    const auto pool = toy_numbers<R>(9 * s.in, 1), w = toy_numbers<R>(s.out * s.in + s.out, 2);
+    const auto dy = toy_numbers<R>(s.batch * s.out, 3);
+    std::vector<const R*> rows(s.batch);
+    std::vector<R> x(s.batch * s.in);
+    for (std::size_t b = 0; b < s.batch; ++b) {
+        rows[b] = pool.data() + (b * 5 % 9) * s.in;
+        std::copy_n(rows[b], s.in, x.data() + b * s.in);
+    }
+    const kernels::UpdatePulls<R> pulls{};
+    const kernels::UpdateNumbers<R> numbers{R(0.1), 0, 0, 0};
+    for_each_kernel_set([&](std::string_view set) {
+        CAPTURE(set);
+        std::vector<R> y(s.batch * s.out), y2(y.size()), dw(w.size()), dw2(w.size()), u(w), u2(w);
+        kernels::affine(x.data(), w.data(), w.data() + s.out * s.in, y.data(), s.batch, s.in, s.out);
+        kernels::affine(rows.data(), w.data(), w.data() + s.out * s.in, y2.data(), s.batch, s.in, s.out);
+        CHECK(y == y2);
+        kernels::affine_weight_gradient(dy.data(), x.data(), dw.data(), dw.data() + s.out * s.in, s.batch, s.in, s.out);
+        kernels::affine_weight_gradient(dy.data(), rows.data(), dw2.data(), dw2.data() + s.out * s.in, s.batch, s.in,
+                                        s.out);
+        CHECK(dw == dw2);
+        kernels::affine_update(dy.data(), x.data(), u.data(), s.batch, s.in, s.out, pulls, numbers);
+        kernels::affine_update(dy.data(), rows.data(), u2.data(), s.batch, s.in, s.out, pulls, numbers);
+        CHECK(u == u2);
+        std::swap(rows[0], rows[1]);
+        kernels::affine(rows.data(), w.data(), w.data() + s.out * s.in, y2.data(), s.batch, s.in, s.out);
+        CHECK(y != y2);
+        std::swap(rows[0], rows[1]);
     });
 }
 

@@ -140,4 +140,26 @@ struct ArenaAllocator {
 template <class T>
 using Vec = std::vector<T, ArenaAllocator<T>>;
 
+// Room for n numbers whose values do not matter yet; a Vec would write zeros first.
+template <class T>
+class Scratch {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+public:
+    explicit Scratch(std::size_t n) : size_(n), data_(ArenaAllocator<T>().allocate(n)) {}
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+    ~Scratch() { ArenaAllocator<T>().deallocate(data_, size_); }
+
+    std::size_t size() const { return size_; }
+    T* data() const { return data_; }
+    T& operator[](std::size_t i) const { return data_[i]; }
+    T* begin() const { return data_; }
+    T* end() const { return data_ + size_; }
+
+private:
+    std::size_t size_;
+    T* data_;
+};
+
 }  // namespace tessera

@@ -9,11 +9,10 @@
 
 namespace tessera::backend {
 
-// Our own kernels, the widest set this CPU has.
+// Our own kernels, the widest set this CPU has. Rows of x are a matrix (const R*) or a table of pointers.
 struct Simd {
     template <class R>
-    static void affine(const R* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
-                       std::size_t out) {
+    static void affine(auto x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in, std::size_t out) {
         kernels::affine(x, w, bias, y, batch, in, out);
     }
     template <class R>
@@ -22,12 +21,12 @@ struct Simd {
         kernels::affine_input_gradient(dy, w, dx, batch, in, out);
     }
     template <class R>
-    static void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_t batch, std::size_t in,
+    static void affine_weight_gradient(const R* dy, auto x, R* dw, R* dbias, std::size_t batch, std::size_t in,
                                        std::size_t out) {
         kernels::affine_weight_gradient(dy, x, dw, dbias, batch, in, out);
     }
     template <class R>
-    static void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
+    static void affine_update(const R* dy, auto x, R* w, std::size_t batch, std::size_t in, std::size_t out,
                               const kernels::UpdatePulls<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
         kernels::affine_update(dy, x, w, batch, in, out, pulls, numbers);
     }

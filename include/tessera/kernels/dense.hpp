@@ -7,9 +7,14 @@
 // its namesake in reference/dense.hpp says.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
+#include <tessera/core/arena.hpp>
 #include <tessera/kernels/vector.hpp>
 
 namespace tessera::kernels {
@@ -36,71 +41,106 @@ TESSERA_INLINE void fold_lanes(Held<R, Bytes>* acc) {
     }
 }
 
+// 0, 1, 2, ... along the lanes.
+template <class R>
+using LaneNumber = std::conditional_t<sizeof(R) == 4, std::int32_t, std::int64_t>;
+template <class R>
+inline constexpr auto lane_numbers = []<std::size_t... Lane>(std::index_sequence<Lane...>) {
+    return std::array<LaneNumber<R>, sizeof...(Lane)>{static_cast<LaneNumber<R>>(Lane)...};
+}(std::make_index_sequence<64 / sizeof(R)>{});
+
 // M rows of x against N rows of w: M*N accumulators stay in registers. Every sum is added up along the same tree,
 // whatever its place in the tile.
 template <class R, std::size_t Bytes, std::size_t M, std::size_t N>
-TESSERA_INLINE void dot_tile(const R* x, const R* w, const R* bias, R* y, std::size_t in, std::size_t out) {
+TESSERA_INLINE void dot_tile(const R* const* rows, const R* w, const R* bias, R* y, std::size_t in, std::size_t out) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     constexpr std::size_t groups = (M * N + lanes - 1) / lanes;
-    Held<R, Bytes> acc[groups * lanes] = {};
-    std::size_t i = 0;
-    for (; i + lanes <= in; i += lanes) {
-        Held<R, Bytes> wv[N];
+    const R* x[M];
 #pragma GCC unroll 8
-        for (std::size_t n = 0; n < N; ++n) wv[n] = *reinterpret_cast<const Vec*>(w + n * in + i);
+    for (std::size_t m = 0; m < M; ++m) x[m] = rows[m];
+    Held<R, Bytes> acc[groups * lanes] = {};
+    const auto add = [&](std::size_t i, const Held<R, Bytes> (&wv)[N]) __attribute__((always_inline)) {
 #pragma GCC unroll 8
         for (std::size_t m = 0; m < M; ++m) {
-            const Held<R, Bytes> xv = *reinterpret_cast<const Vec*>(x + m * in + i);
+            const Held<R, Bytes> xv = *reinterpret_cast<const Vec*>(x[m] + i);
 #pragma GCC unroll 8
             for (std::size_t n = 0; n < N; ++n) acc[m * N + n] += xv * wv[n];
         }
+    };
+    Held<R, Bytes> wv[N];
+    const std::size_t rest = in % lanes, whole = in - rest;
+    for (std::size_t i = 0; i < whole; i += lanes) {
+#pragma GCC unroll 8
+        for (std::size_t n = 0; n < N; ++n) wv[n] = *reinterpret_cast<const Vec*>(w + n * in + i);
+        add(i, wv);
     }
-#pragma GCC unroll 4
+    if (rest > 0 && whole > 0) {  // the last register once more, with the lanes that were counted set to zero
+        const auto lane = *reinterpret_cast<const V<LaneNumber<R>, Bytes>*>(lane_numbers<R>.data());
+        const auto counted = lane < static_cast<LaneNumber<R>>(lanes - rest);
+#pragma GCC unroll 8
+        for (std::size_t n = 0; n < N; ++n) {
+            const Held<R, Bytes> last = *reinterpret_cast<const Vec*>(w + n * in + in - lanes);
+            wv[n] = counted ? Held<R, Bytes>{} : last;
+        }
+        add(in - lanes, wv);
+    }
+    R sums[groups * lanes];
+#pragma GCC unroll 8
     for (std::size_t g = 0; g < groups; ++g) {
         fold_lanes<R, Bytes, lanes / 2, lanes>(acc + g * lanes);
-        const Held<R, Bytes> sums = acc[g * lanes];
-#pragma GCC unroll 16
-        for (std::size_t l = 0; l < lanes; ++l) {
-            const std::size_t m = (g * lanes + l) / N, n = (g * lanes + l) % N;
-            if (m >= M) break;
-            R sum = sums[l];
-            for (std::size_t t = i; t < in; ++t) sum += x[m * in + t] * w[n * in + t];
-            y[m * out + n] = sum + (bias ? bias[n] : R(0));
-        }
+        *reinterpret_cast<Vec*>(sums + g * lanes) = acc[g * lanes];
     }
+    if (whole == 0)
+        for (std::size_t i = 0; i < in; ++i)
+            for (std::size_t m = 0; m < M; ++m)
+                for (std::size_t n = 0; n < N; ++n) sums[m * N + n] += x[m][i] * w[n * in + i];
+    R start[N];
+#pragma GCC unroll 8
+    for (std::size_t n = 0; n < N; ++n) start[n] = bias ? bias[n] : R(0);
+#pragma GCC unroll 8
+    for (std::size_t m = 0; m < M; ++m)
+#pragma GCC unroll 8
+        for (std::size_t n = 0; n < N; ++n) y[m * out + n] = sums[m * N + n] + start[n];
 }
 
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void affine_body(const R* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
+TESSERA_INLINE void affine_body(const R* const* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
                                 std::size_t out) {
-    constexpr std::size_t M = 4, N = Bytes == 64 ? 4 : 2;  // 16 of 32 registers, 8 of 16
+    constexpr std::size_t M = Bytes == 64 ? 5 : 4, N = Bytes == 64 ? 5 : 2;  // 25 of 32 registers, 8 of 16
+    const auto rows_against = [&]<std::size_t Outputs>(std::size_t o) __attribute__((always_inline)) {
+        const R* bo = bias ? bias + o : nullptr;
+        std::size_t b = 0;
+        for (; b + M <= batch; b += M)
+            dot_tile<R, Bytes, M, Outputs>(x + b, w + o * in, bo, y + b * out + o, in, out);
+        for (; b < batch; ++b) dot_tile<R, Bytes, 1, Outputs>(x + b, w + o * in, bo, y + b * out + o, in, out);
+    };
     std::size_t o = 0;
-    for (; o + N <= out; o += N) {  // the N rows of w stay in L1 while the batch passes
-        const R* bo = bias ? bias + o : nullptr;
-        std::size_t b = 0;
-        for (; b + M <= batch; b += M) dot_tile<R, Bytes, M, N>(x + b * in, w + o * in, bo, y + b * out + o, in, out);
-        for (; b < batch; ++b) dot_tile<R, Bytes, 1, N>(x + b * in, w + o * in, bo, y + b * out + o, in, out);
-    }
-    for (; o < out; ++o) {
-        const R* bo = bias ? bias + o : nullptr;
-        std::size_t b = 0;
-        for (; b + M <= batch; b += M) dot_tile<R, Bytes, M, 1>(x + b * in, w + o * in, bo, y + b * out + o, in, out);
-        for (; b < batch; ++b) dot_tile<R, Bytes, 1, 1>(x + b * in, w + o * in, bo, y + b * out + o, in, out);
-    }
+    for (; o + N <= out; o += N) rows_against.template operator()<N>(o);  // N rows of w stay in L1 meanwhile
+    for (; o < out; ++o) rows_against.template operator()<1>(o);
 }
 
-// c[m][j] = sum_k a[k*ak + m*am] b[k*ldb + j] for M rows and NV vectors of columns.
+// The same pointer, of unknown origin: addresses of a tile are computed in the tile. Otherwise GCC carries one
+// induction variable per row through memory from tile to tile.
+template <class T>
+TESSERA_INLINE T* forget(T* p) {
+    asm("" : "+r"(p));
+    return p;
+}
+
+// sum_k a[k*ak + m*am] b[k][j - first] for M rows m and NV vectors of columns j; what becomes of it is `end`'s affair.
 template <class R, std::size_t Bytes, std::size_t M, std::size_t NV, class End>
-TESSERA_INLINE void outer_tile(const R* a, std::size_t ak, std::size_t am, const R* b, std::size_t ldb, R* c,
-                               std::size_t ldc, std::size_t depth, std::size_t at, const End& end) {
+TESSERA_INLINE void outer_tile(const R* a, std::size_t ak, std::size_t am, const R* const* b,
+                               std::size_t first, std::size_t j, R* c, std::size_t ldc, std::size_t depth,
+                               std::size_t at, const End& end) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     Held<R, Bytes> acc[M][NV] = {};
     for (std::size_t k = 0; k < depth; ++k) {
+        const R* row = b[k] + (j - first);
         Held<R, Bytes> bv[NV];
 #pragma GCC unroll 8
-        for (std::size_t v = 0; v < NV; ++v) bv[v] = *reinterpret_cast<const Vec*>(b + k * ldb + v * lanes);
+        for (std::size_t v = 0; v < NV; ++v) bv[v] = *reinterpret_cast<const Vec*>(row + v * lanes);
 #pragma GCC unroll 8
         for (std::size_t m = 0; m < M; ++m) {
             const R am_k = a[k * ak + m * am];
@@ -108,59 +148,155 @@ TESSERA_INLINE void outer_tile(const R* a, std::size_t ak, std::size_t am, const
             for (std::size_t v = 0; v < NV; ++v) acc[m][v] += am_k * bv[v];
         }
     }
-    for (std::size_t m = 0; m < M; ++m)
-        for (std::size_t v = 0; v < NV; ++v) {
-            const std::size_t j = m * ldc + v * lanes;
-            end.template vector<Bytes>(c + j, at + j, acc[m][v]);
-        }
+    end.template tile<Bytes, M, NV>(forget(c + j), ldc, at + j, acc);
 }
 
+// Which tiles there are: many shapes for the hot kernels, two for the rest, which spares every program the code.
+template <class R, std::size_t Bytes>
+inline constexpr bool many_tiles = Bytes == 64 && sizeof(R) == 4;
+
+// Which tiles there are: larger ones for the hot kernels. Every shape of tile costs every program compile time.
+template <class R, std::size_t Bytes, class End>
+inline constexpr bool large_tiles = Bytes == 64 && sizeof(R) == 4 && End::hot;
+
+// Columns [from, to) of M rows: whole registers, then 16 bytes at a time, then one by one.
 template <class R, std::size_t Bytes, std::size_t M, class End>
-TESSERA_INLINE void outer_rows(const R* a, std::size_t ak, std::size_t am, const R* b, std::size_t ldb, R* c,
-                               std::size_t ldc, std::size_t columns, std::size_t depth, std::size_t at, const End& end) {
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    constexpr std::size_t NV = Bytes == 64 ? 4 : 2;
-    const std::size_t tiles = columns - columns % (NV * lanes), vectors = columns - columns % lanes;
-    for (std::size_t j = 0; j < tiles; j += NV * lanes)
-        outer_tile<R, Bytes, M, NV>(a, ak, am, b + j, ldb, c + j, ldc, depth, at + j, end);
-    for (std::size_t j = tiles; j < vectors; j += lanes)
-        outer_tile<R, Bytes, M, 1>(a, ak, am, b + j, ldb, c + j, ldc, depth, at + j, end);
-    for (std::size_t j = vectors; j < columns; ++j)
+TESSERA_INLINE void outer_rows(const R* a, std::size_t ak, std::size_t am, const R* const* b, std::size_t first, R* c,
+                               std::size_t ldc, std::size_t from, std::size_t to, std::size_t depth, std::size_t at,
+                               const End& end) {
+    constexpr std::size_t NV = M == 1 ? 1 : large_tiles<R, Bytes, End> ? 4 : 2, lanes = VectorOf<R, Bytes>::lanes;
+    std::size_t j = from;
+    const auto take = [&]<std::size_t Wide, std::size_t Count>(std::size_t until) __attribute__((always_inline)) {
+        constexpr std::size_t columns = Count * VectorOf<R, Wide>::lanes;
+        for (; j + columns <= until; j += columns)
+            outer_tile<R, Wide, M, Count>(a, ak, am, b, first, j, c, ldc, depth, at, end);
+    };
+    if constexpr (NV == 4) {
+        // A tile of one register has too few sums in flight: the last ones are three wide instead (17 = 2*4 + 3*3).
+        const std::size_t vectors = (to - from) / lanes, threes = vectors > 8 ? (4 - vectors % 4) % 4 : 0;
+        take.template operator()<Bytes, 4>(from + (vectors - 3 * threes) * lanes);
+        take.template operator()<Bytes, 3>(from + (threes > 0 ? vectors * lanes : 0));
+    } else if constexpr (NV > 1) {
+        take.template operator()<Bytes, NV>(to);
+    }
+    take.template operator()<Bytes, 1>(to);
+    if constexpr (Bytes > 16) take.template operator()<16, 1>(to);
+    for (; j < to; ++j)
         for (std::size_t m = 0; m < M; ++m) {
             R sum = 0;
-            for (std::size_t k = 0; k < depth; ++k) sum += a[k * ak + m * am] * b[k * ldb + j];
+            for (std::size_t k = 0; k < depth; ++k) sum += a[k * ak + m * am] * b[k][j - first];
             end.scalar(c + m * ldc + j, at + m * ldc + j, sum);
         }
 }
 
+// f(m, M) for blocks of M rows that cover them all.
+template <class R, std::size_t Bytes, class End, class F>
+TESSERA_INLINE void for_row_blocks(std::size_t rows, F&& f) {
+    std::size_t m = 0;
+    if constexpr (large_tiles<R, Bytes, End>)  // 24 of 32 registers
+        for (; rows - m >= 6 && rows - m != 8 && rows - m != 9; m += 6) f(m, std::integral_constant<std::size_t, 6>{});
+    for (; rows - m >= 4; m += 4) f(m, std::integral_constant<std::size_t, 4>{});
+    for (; rows - m >= 1; m += 1) f(m, std::integral_constant<std::size_t, 1>{});
+}
+
+// Columns go by panels, so that what all rows read of b stays in L1. Where rows of a or b lie so that they fight for
+// the same cache lines, or b is larger than L2, both are packed: a once, b a panel at a time. Depth goes by blocks of
+// `deep`, whose sums add up in c; that and nothing else decides the order of a sum.
 template <class R, std::size_t Bytes, class End>
-TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* b, std::size_t ldb, R* c,
-                          std::size_t ldc, std::size_t rows, std::size_t columns, std::size_t depth, const End& end) {
-    constexpr std::size_t M = Bytes == 64 ? 5 : 4;
-    const std::size_t tiles = rows - rows % M;
-    for (std::size_t m = 0; m < tiles; m += M)
-        outer_rows<R, Bytes, M>(a + m * am, ak, am, b, ldb, c + m * ldc, ldc, columns, depth, m * ldc, end);
-    for (std::size_t m = tiles; m < rows; ++m)
-        outer_rows<R, Bytes, 1>(a + m * am, ak, am, b, ldb, c + m * ldc, ldc, columns, depth, m * ldc, end);
+TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t ldc,
+                          std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep, const End& end) {
+    constexpr std::size_t least = 4 * VectorOf<R, Bytes>::lanes, l1 = 24 * 1024, l2 = 1024 * 1024;
+    // Twelve lines 4096 bytes apart, or of any stride with that period, fill their places in L1.
+    const auto fights = [&](std::size_t stride) {
+        const std::size_t period = 4096 | stride * sizeof(R), step = period & (~period + 1);  // at most 4096
+        return depth > 12 * (4096 / step);
+    };
+    const bool packs = depth * columns * sizeof(R) > l2 || fights(columns) || fights(ak);
+    deep = deep < depth ? deep : depth;
+    const std::size_t fitting = l1 / sizeof(R) / (depth > 0 ? depth : 1);
+    const std::size_t panel = packs || fitting < least ? least : fitting - fitting % least;
+
+    const Scratch<R> packed_a(packs ? rows * depth : 0), packed_b(packs ? deep * panel : 0);
+    const Scratch<const R*> packed_rows(packs ? deep : 0);
+    if (packs) {
+        for (std::size_t k = 0; k < deep; ++k) packed_rows[k] = packed_b.data() + k * panel;
+        for_row_blocks<R, Bytes, End>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
+            constexpr std::size_t M = block();
+            for (std::size_t k = 0; k < depth; ++k)
+                for (std::size_t i = 0; i < M; ++i) packed_a[m * depth + k * M + i] = a[k * ak + (m + i) * am];
+        });
+    }
+    for (std::size_t from = 0, to = 0; from < columns; from = to) {
+        to = columns - from < panel + (packs ? 1 : least) ? columns : from + panel;  // no sliver at the end
+        for (std::size_t k0 = 0; k0 == 0 || k0 < depth; k0 += deep) {
+            const std::size_t n = depth - k0 < deep ? depth - k0 : deep;
+            for (std::size_t k = 0; packs && k < n; ++k)
+                std::memcpy(packed_b.data() + k * panel, b[k0 + k] + from, (to - from) * sizeof(R));
+            for_row_blocks<R, Bytes, End>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
+                constexpr std::size_t M = block();
+                outer_rows<R, Bytes, M>(packs ? packed_a.data() + m * depth + k0 * M : a + k0 * ak + m * am,
+                                        packs ? M : ak, packs ? 1 : am, packs ? packed_rows.data() : b + k0,
+                                        packs ? from : 0,
+                                        c + m * ldc, ldc, from, to, n, m * ldc, end.from(k0));
+            });
+            if (deep == 0) break;
+        }
+    }
 }
 
 // What becomes of a finished tile: it is stored, or it updates the parameters under it and is forgotten.
 template <class R>
 struct StoreTile {
-    template <std::size_t Bytes>
-    TESSERA_INLINE void vector(R* c, std::size_t, const Held<R, Bytes>& sum) const {
-        *reinterpret_cast<V<R, Bytes>*>(c) = sum;
+    static constexpr bool hot = true;
+    bool add = false;  // to what an earlier block of depth left there
+
+    StoreTile from(std::size_t depth) const { return {depth > 0}; }
+    template <std::size_t Bytes, std::size_t M, std::size_t NV>
+    TESSERA_INLINE void tile(R* c, std::size_t ldc, std::size_t, const Held<R, Bytes> (&sum)[M][NV]) const {
+        using Vec = V<R, Bytes>;
+#pragma GCC unroll 8
+        for (std::size_t m = 0; m < M; ++m)
+#pragma GCC unroll 8
+            for (std::size_t v = 0; v < NV; ++v) {
+                Vec& to = *reinterpret_cast<Vec*>(c + m * ldc + v * VectorOf<R, Bytes>::lanes);
+                to = add ? to + sum[m][v] : sum[m][v];
+            }
     }
-    TESSERA_INLINE void scalar(R* c, std::size_t, R sum) const { *c = sum; }
+    TESSERA_INLINE void scalar(R* c, std::size_t, R sum) const { *c = add ? *c + sum : sum; }
 };
-template <class R>
+// The hot steps, plain and proximal, have tiles of their own; all other terms are looked at number by number.
+enum class Pulled { not_at_all, toward, by_any_term };
+
+template <class R, Pulled How>
 struct UpdateTile {
+    static constexpr bool hot = How != Pulled::by_any_term;
     UpdatePulls<R> pulls;
     UpdateNumbers<R> numbers;
 
-    // `j` is the coordinate of *c among the parameters that `pulls` counts from.
+    const UpdateTile& from(std::size_t) const { return *this; }
+    // `at` is the coordinate of *c among the parameters that `pulls` counts from.
+    template <std::size_t Bytes, std::size_t M, std::size_t NV>
+    TESSERA_INLINE void tile(R* c, std::size_t ldc, std::size_t at, const Held<R, Bytes> (&sum)[M][NV]) const {
+        using Vec = V<R, Bytes>;
+        constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+#pragma GCC unroll 8
+        for (std::size_t m = 0; m < M; ++m)
+#pragma GCC unroll 8
+            for (std::size_t v = 0; v < NV; ++v) {
+                const std::size_t j = m * ldc + v * lanes;
+                Vec& x = *reinterpret_cast<Vec*>(c + j);
+                if constexpr (How == Pulled::not_at_all) {
+                    x -= numbers.rate * sum[m][v];
+                } else if constexpr (How == Pulled::toward) {
+                    const Held<R, Bytes> away = x - *reinterpret_cast<const Vec*>(pulls.toward + at + j);
+                    x -= numbers.rate * (sum[m][v] + numbers.pull * away);
+                } else {
+                    vector<Bytes>(c + j, at + j, sum[m][v]);
+                }
+            }
+    }
     template <std::size_t Bytes>
-    TESSERA_INLINE void vector(R* c, std::size_t j, const Held<R, Bytes>& sum) const {
+    TESSERA_INLINE void vector(R* c, std::size_t j, const V<R, Bytes>& sum) const {
         using Vec = V<R, Bytes>;
         Vec& x = *reinterpret_cast<Vec*>(c);
         Vec d = sum;
@@ -183,35 +319,59 @@ struct UpdateTile {
     }
 };
 
+// c[m][j] = sum_k a[k*ak + m*am] b[k][j]: both gradients.
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void affine_input_gradient_body(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in,
-                                               std::size_t out) {
-    outer<R, Bytes>(dy, 1, out, w, in, dx, in, batch, in, out, StoreTile<R>{});
+TESSERA_INLINE void outer_products_body(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c,
+                                        std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep) {
+    outer<R, Bytes>(a, ak, am, b, c, columns, rows, columns, depth, deep, StoreTile<R>{});
+}
+
+// f(o, sum over the batch of dy[.][o]), several sums in flight.
+template <class R, std::size_t Bytes, class F>
+TESSERA_INLINE void column_sums(const R* dy, std::size_t batch, std::size_t out, F&& f) {
+    using Vec = V<R, Bytes>;
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    std::size_t o = 0;
+    for (; o + lanes <= out; o += lanes) {
+        Held<R, Bytes> sum = {};
+        for (std::size_t b = 0; b < batch; ++b) sum += *reinterpret_cast<const Vec*>(dy + b * out + o);
+        for (std::size_t l = 0; l < lanes; ++l) f(o + l, sum[l]);
+    }
+    for (; o < out; ++o) {
+        R sum = 0;
+        for (std::size_t b = 0; b < batch; ++b) sum += dy[b * out + o];
+        f(o, sum);
+    }
 }
 
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void affine_weight_gradient_body(const R* dy, const R* x, R* dw, R* dbias, std::size_t batch,
-                                                std::size_t in, std::size_t out) {
-    outer<R, Bytes>(dy, out, 1, x, in, dw, in, out, in, batch, StoreTile<R>{});
-    if (!dbias) return;
-    for (std::size_t o = 0; o < out; ++o) {
-        R sum = 0;
-        for (std::size_t b = 0; b < batch; ++b) sum += dy[b * out + o];
-        dbias[o] = sum;
-    }
+TESSERA_INLINE void bias_gradient_body(const R* dy, R* dbias, std::size_t batch, std::size_t out) {
+    column_sums<R, Bytes>(dy, batch, out, [&](std::size_t o, R sum) { dbias[o] = sum; });
 }
 
 // The weight gradient and the update in one pass over w ([out][in], then out biases): dW is never stored.
+template <class R, std::size_t Bytes, Pulled How>
+TESSERA_INLINE void affine_update_pulled(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in,
+                                         std::size_t out, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {
+    const UpdateTile<R, How> end{pulls, numbers};
+    outer<R, Bytes>(dy, out, 1, x, w, in, out, in, batch, batch, end);
+    column_sums<R, Bytes>(dy, batch, out,
+                          [&](std::size_t o, R sum) { end.scalar(w + out * in + o, out * in + o, sum); });
+}
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void affine_update_body(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in,
-                                       std::size_t out, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {
-    const UpdateTile<R> end{pulls, numbers};
-    outer<R, Bytes>(dy, out, 1, x, in, w, in, out, in, batch, end);
-    for (std::size_t o = 0; o < out; ++o) {
-        R sum = 0;
-        for (std::size_t b = 0; b < batch; ++b) sum += dy[b * out + o];
-        end.scalar(w + out * in + o, out * in + o, sum);
-    }
+TESSERA_INLINE void affine_update_plain_body(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in,
+                                             std::size_t out, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {
+    affine_update_pulled<R, Bytes, Pulled::not_at_all>(dy, x, w, batch, in, out, pulls, numbers);
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void affine_update_toward_body(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in,
+                                              std::size_t out, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {
+    affine_update_pulled<R, Bytes, Pulled::toward>(dy, x, w, batch, in, out, pulls, numbers);
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void affine_update_any_body(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in,
+                                           std::size_t out, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {
+    affine_update_pulled<R, Bytes, Pulled::by_any_term>(dy, x, w, batch, in, out, pulls, numbers);
 }
 
 }  // namespace detail
@@ -219,23 +379,90 @@ TESSERA_INLINE void affine_update_body(const R* dy, const R* x, R* w, std::size_
 using detail::UpdateNumbers;
 using detail::UpdatePulls;
 
-#define TESSERA_DENSE_KERNELS(R)                                                                                     \
-    TESSERA_DISPATCH(affine, R,                                                                                      \
-                     (const R* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,                \
-                      std::size_t out),                                                                              \
-                     (x, w, bias, y, batch, in, out))                                                                \
-    TESSERA_DISPATCH(affine_input_gradient, R,                                                                       \
-                     (const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in, std::size_t out),           \
-                     (dy, w, dx, batch, in, out))                                                                    \
-    TESSERA_DISPATCH(affine_weight_gradient, R,                                                                      \
-                     (const R* dy, const R* x, R* dw, R* dbias, std::size_t batch, std::size_t in, std::size_t out), \
-                     (dy, x, dw, dbias, batch, in, out))                                                             \
-    TESSERA_DISPATCH(affine_update, R,                                                                               \
-                     (const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,             \
-                      kernels::detail::UpdatePulls<R> pulls, kernels::detail::UpdateNumbers<R> numbers),             \
+// Kernels read x (and, for the input gradient, w) by a table of row pointers, so a minibatch needs no gathering.
+#define TESSERA_DENSE_KERNELS(R)                                                                                      \
+    TESSERA_DISPATCH(affine, R,                                                                                       \
+                     (const R* const* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,          \
+                      std::size_t out),                                                                               \
+                     (x, w, bias, y, batch, in, out))                                                                 \
+    TESSERA_DISPATCH(outer_products, R,                                                                               \
+                     (const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows,          \
+                      std::size_t columns, std::size_t depth, std::size_t deep),                                      \
+                     (a, ak, am, b, c, rows, columns, depth, deep))                                                   \
+    TESSERA_DISPATCH(bias_gradient, R, (const R* dy, R* dbias, std::size_t batch, std::size_t out),                   \
+                     (dy, dbias, batch, out))                                                                         \
+    TESSERA_DISPATCH(affine_update_plain, R,                                                                          \
+                     (const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,       \
+                      kernels::detail::UpdatePulls<R> pulls, kernels::detail::UpdateNumbers<R> numbers),              \
+                     (dy, x, w, batch, in, out, pulls, numbers)) \
+    TESSERA_DISPATCH(affine_update_toward, R,                                                                         \
+                     (const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,       \
+                      kernels::detail::UpdatePulls<R> pulls, kernels::detail::UpdateNumbers<R> numbers),              \
+                     (dy, x, w, batch, in, out, pulls, numbers)) \
+    TESSERA_DISPATCH(affine_update_any, R,                                                                            \
+                     (const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,       \
+                      kernels::detail::UpdatePulls<R> pulls, kernels::detail::UpdateNumbers<R> numbers),              \
                      (dy, x, w, batch, in, out, pulls, numbers))
 TESSERA_DENSE_KERNELS(float)
 TESSERA_DENSE_KERNELS(double)
 #undef TESSERA_DENSE_KERNELS
+
+// The rows of a matrix that lies in one piece.
+template <class R>
+class RowTable {
+public:
+    RowTable(const R* matrix, std::size_t rows, std::size_t stride) {
+        const R** at = here_.data();
+        if (rows > here_.size()) {
+            far_.resize(rows);
+            at = far_.data();
+        }
+        for (std::size_t i = 0; i < rows; ++i) at[i] = matrix + i * stride;
+        rows_ = at;
+    }
+    RowTable(const RowTable&) = delete;
+    RowTable& operator=(const RowTable&) = delete;
+    const R* const* rows() const { return rows_; }
+
+private:
+    std::array<const R*, 64> here_;
+    Vec<const R*> far_;
+    const R* const* rows_;
+};
+
+template <class R>
+void affine(const R* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in, std::size_t out) {
+    affine(RowTable<R>(x, batch, in).rows(), w, bias, y, batch, in, out);
+}
+template <class R>
+void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in, std::size_t out) {
+    outer_products(dy, 1, out, RowTable<R>(w, out, in).rows(), dx, batch, in, out, 128);
+}
+template <class R>
+void affine_weight_gradient(const R* dy, const R* const* x, R* dw, R* dbias, std::size_t batch, std::size_t in,
+                            std::size_t out) {
+    outer_products(dy, out, 1, x, dw, out, in, batch, batch);  // summed as the fused update sums it
+    if (dbias) bias_gradient(dy, dbias, batch, out);
+}
+template <class R>
+void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_t batch, std::size_t in,
+                            std::size_t out) {
+    affine_weight_gradient(dy, RowTable<R>(x, batch, in).rows(), dw, dbias, batch, in, out);
+}
+template <class R>
+void affine_update(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
+                   const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
+    if (numbers.decay != 0 || pulls.also || pulls.velocity)
+        affine_update_any(dy, x, w, batch, in, out, pulls, numbers);
+    else if (pulls.toward)
+        affine_update_toward(dy, x, w, batch, in, out, pulls, numbers);
+    else
+        affine_update_plain(dy, x, w, batch, in, out, pulls, numbers);
+}
+template <class R>
+void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
+                   const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
+    affine_update(dy, RowTable<R>(x, batch, in).rows(), w, batch, in, out, pulls, numbers);
+}
 
 }  // namespace tessera::kernels

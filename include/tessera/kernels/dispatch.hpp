@@ -64,29 +64,52 @@ inline std::string_view active_name() { return set_names[static_cast<std::size_t
 
 }  // namespace tessera::kernels
 
-// TESSERA_DISPATCH(name, (parameters), (arguments)) defines `name` over an always-inline template
-// `name##_body<VectorBytes>`, once per kernel set, and the call that picks one.
-#ifdef TESSERA_X86
-#define TESSERA_DISPATCH(name, R, parameters, arguments)                                                          \
-    namespace detail {                                                                                            \
-    [[gnu::noinline, gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]] inline void                                    \
-        name##_avx512 parameters {                                                                                \
-        name##_body<R, 64> arguments;                                                                             \
-    }                                                                                                             \
-    [[gnu::noinline, gnu::target("avx2,fma")]] inline void name##_avx2 parameters { name##_body<R, 32> arguments; } \
-    [[gnu::noinline]] inline void name##_portable parameters { name##_body<R, 16> arguments; }                    \
-    }                                                                                                             \
-    [[gnu::noinline]] inline void name parameters {                                                               \
-        switch (active()) {                                                                                       \
-            case Set::avx512: detail::name##_avx512 arguments; return;                                            \
-            case Set::avx2: detail::name##_avx2 arguments; return;                                                \
-            case Set::portable: detail::name##_portable arguments; return;                                        \
-        }                                                                                                         \
+// TESSERA_DISPATCH(name, R, (parameters), (arguments)) defines `name` over an always-inline template
+// `name##_body<R, VectorBytes>`, once per kernel set, and the call that picks one.
+//
+// A program of many translation units compiles the kernels in each of them, unless it defines TESSERA_LINKED_KERNELS
+// for all and compiles kernels/linked.cpp once. Linked kernels have names of their own, so the two never mix.
+#if defined(TESSERA_LINKED_KERNELS) && !defined(TESSERA_KERNELS_SOURCE)
+#define TESSERA_DISPATCH(name, R, parameters, arguments) \
+    inline namespace linked {                            \
+    void name parameters;                                \
     }
 #else
-#define TESSERA_DISPATCH(name, R, parameters, arguments)                                                          \
-    namespace detail {                                                                                            \
-    inline void name##_portable parameters { name##_body<R, 16> arguments; }                                      \
-    }                                                                                                             \
-    inline void name parameters { detail::name##_portable arguments; }
+#ifdef TESSERA_KERNELS_SOURCE
+#define TESSERA_KERNELS_OPEN inline namespace linked {
+#define TESSERA_KERNELS_CLOSE }
+#define TESSERA_KERNELS_INLINE
+#else
+#define TESSERA_KERNELS_OPEN
+#define TESSERA_KERNELS_CLOSE
+#define TESSERA_KERNELS_INLINE inline
+#endif
+#ifdef TESSERA_X86
+#define TESSERA_DISPATCH(name, R, parameters, arguments)                                                           \
+    namespace detail {                                                                                             \
+    [[gnu::noinline, gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")]] inline void                      \
+        name##_avx512 parameters {                                                                                 \
+        name##_body<R, 64> arguments;                                                                              \
+    }                                                                                                              \
+    [[gnu::noinline, gnu::target("avx2,fma")]] inline void name##_avx2 parameters { name##_body<R, 32> arguments; } \
+    [[gnu::noinline]] inline void name##_portable parameters { name##_body<R, 16> arguments; }                     \
+    }                                                                                                              \
+    TESSERA_KERNELS_OPEN                                                                                           \
+    [[gnu::noinline]] TESSERA_KERNELS_INLINE void name parameters {                                                \
+        switch (active()) {                                                                                        \
+            case Set::avx512: detail::name##_avx512 arguments; return;                                             \
+            case Set::avx2: detail::name##_avx2 arguments; return;                                                 \
+            case Set::portable: detail::name##_portable arguments; return;                                         \
+        }                                                                                                          \
+    }                                                                                                              \
+    TESSERA_KERNELS_CLOSE
+#else
+#define TESSERA_DISPATCH(name, R, parameters, arguments)                                         \
+    namespace detail {                                                                           \
+    inline void name##_portable parameters { name##_body<R, 16> arguments; }                     \
+    }                                                                                            \
+    TESSERA_KERNELS_OPEN                                                                         \
+    TESSERA_KERNELS_INLINE void name parameters { detail::name##_portable arguments; }           \
+    TESSERA_KERNELS_CLOSE
+#endif
 #endif

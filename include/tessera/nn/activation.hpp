@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 
+#include <tessera/kernels/softmax.hpp>
 #include <tessera/nn/layer.hpp>
 
 namespace tessera::nn {
@@ -19,14 +20,11 @@ struct LeakyRelu {
     static constexpr std::size_t notes(std::size_t) { return 0; }
     template <class R>
     void forward(const Call& call, const R*, const R* x, R* y, R*) const {
-        const R s = static_cast<R>(slope);
-        for (std::size_t i = 0; i < call.batch * call.in; ++i) y[i] = x[i] > 0 ? x[i] : s * x[i];
+        kernels::leaky_relu(x, y, call.batch * call.in, static_cast<R>(slope));
     }
     template <class R>
     void backward(const Call& call, const R*, const R* x, const R*, const R*, const R* dy, R* dx, R*) const {
-        if (!dx) return;
-        const R s = static_cast<R>(slope);
-        for (std::size_t i = 0; i < call.batch * call.in; ++i) dx[i] = x[i] > 0 ? dy[i] : s * dy[i];
+        if (dx) kernels::leaky_relu_gradient(x, dy, dx, call.batch * call.in, static_cast<R>(slope));
     }
 };
 
@@ -37,12 +35,11 @@ struct Relu {
     static constexpr std::size_t notes(std::size_t) { return 0; }
     template <class R>
     void forward(const Call& call, const R*, const R* x, R* y, R*) const {
-        for (std::size_t i = 0; i < call.batch * call.in; ++i) y[i] = x[i] > 0 ? x[i] : R(0);
+        kernels::leaky_relu(x, y, call.batch * call.in, R(0));
     }
     template <class R>
     void backward(const Call& call, const R*, const R* x, const R*, const R*, const R* dy, R* dx, R*) const {
-        if (!dx) return;
-        for (std::size_t i = 0; i < call.batch * call.in; ++i) dx[i] = x[i] > 0 ? dy[i] : R(0);
+        if (dx) kernels::leaky_relu_gradient(x, dy, dx, call.batch * call.in, R(0));
     }
 };
 

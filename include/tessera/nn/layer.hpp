@@ -39,6 +39,20 @@ concept Layer = std::copyable<L> && requires(const L layer, const Call& call, co
     { layer.backward(call, in, in, in, in, in, out, out) } -> std::same_as<void>;
 };
 
+// A minibatch where it lies, one pointer a row.
+template <class R>
+struct Gathered {
+    const R* const* rows = nullptr;
+};
+
+// Refinement: reads a gathered minibatch as well, so the first layer of a network needs no copy of it.
+template <class L, class R>
+concept GatheringLayer =
+    Layer<L, R> && requires(const L layer, const Call& call, const R* in, R* out, Gathered<R> x) {
+        { layer.forward(call, in, x, out, out) } -> std::same_as<void>;
+        { layer.backward(call, in, x, in, in, in, out, out) } -> std::same_as<void>;
+    };
+
 // What a fused step does to the parameters, seen from a layer: pointers and scope counted from its own start.
 template <class R>
 struct Update {

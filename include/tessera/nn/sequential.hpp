@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include <tessera/core/arena.hpp>
@@ -20,6 +21,15 @@ class Sequential {
     using at = std::tuple_element_t<I, std::tuple<Layers...>>;
 
     static constexpr std::array<char, 10> digits{'0', '1', '2', '3', '4', '5', '6', '7', '8', '9'};
+    template <class X, class R>
+    static constexpr bool Reads = [] {
+        if constexpr (std::is_same_v<X, Gathered<R>>) {
+            if constexpr (count > 0) return GatheringLayer<at<0>, R>;
+            else return false;
+        } else {
+            return std::is_convertible_v<X, const R*>;
+        }
+    }();
     static_assert(count < 100, "tessera::nn::Sequential: at most 99 layers; nest some of them");
 
 public:
@@ -67,23 +77,25 @@ public:
         return sum;
     }
 
-    template <class R>
-    void forward(const Call& call, const R* w, const R* x, R* y, R* notes) const {
+    // x is a matrix; it may also be a gathered minibatch where the first layer reads one.
+    template <class R, class X>
+        requires Reads<X, R>
+    void forward(const Call& call, const R* w, X x, R* y, R* notes) const {
         if constexpr (count == 0) std::copy_n(x, call.batch * call.in, y);  // no layers: the identity
         forward_from<0>(call, call.in, w, x, y, notes);
     }
-    template <class R>
-    void backward(const Call& call, const R* w, const R* x, const R* y, const R* notes, const R* dy, R* dx,
-                  R* dw) const {
+    template <class R, class X>
+        requires Reads<X, R>
+    void backward(const Call& call, const R* w, X x, const R* y, const R* notes, const R* dy, R* dx, R* dw) const {
         if constexpr (count == 0)
             if (dx) std::copy_n(dy, call.batch * call.in, dx);
         backward_from<0>(call, call.in, w, x, y, notes, dy, dx, dw);
     }
 
     // Offered when every layer with parameters can do it.
-    template <class R>
-        requires(Steppable<Layers, R> && ...)
-    void step(const Call& call, R* w, const R* x, const R* y, const R* notes, const R* dy, R* dx,
+    template <class R, class X>
+        requires((Steppable<Layers, R> && ...) && Reads<X, R>)
+    void step(const Call& call, R* w, X x, const R* y, const R* notes, const R* dy, R* dx,
               const Update<R>& update) const {
         step_from<0>(call, call.in, w, x, y, notes, dy, dx, update);
     }
@@ -96,11 +108,14 @@ public:
         }(std::make_index_sequence<count>{});
     }
 
-    // What the last layer reads.
+    // What the last layer reads, left in the notes; a single layer reads the input itself.
+    static constexpr bool reads_input_last = count <= 1;
     template <class R>
-    static const R* last_input(const Call& call, const R* x, const R* notes) {
+    static const R* last_input(const Call& call, const R* notes)
+        requires(count > 1)
+    {
         std::size_t in = call.in, index = 0;
-        const R* input = x;
+        const R* input = nullptr;
         (([&] {
              const R* own = notes + call.batch * Layers::notes(in);
              in = Layers::width(in);
@@ -126,29 +141,28 @@ private:
         return end;
     }
 
-    template <std::size_t I, class R>
-    void forward_from(const Call& call, std::size_t in, const R* w, const R* x, R* y, R* notes) const {
+    template <std::size_t I, class R, class X>
+    void forward_from(const Call& call, std::size_t in, const R* w, X x, R* y, R* notes) const {
         if constexpr (I < count) {
             R* own = notes;
             R* after = notes + call.batch * at<I>::notes(in);
             const std::size_t out = at<I>::width(in);
             R* to = I + 1 < count ? after : y;
             std::get<I>(layers_).forward(call.child(I, in), w, x, to, own);
-            forward_from<I + 1>(call, out, w + parameters<I>(), to, y, after + call.batch * out);
+            forward_from<I + 1>(call, out, w + parameters<I>(), static_cast<const R*>(to), y, after + call.batch * out);
         }
     }
 
-    template <std::size_t I, class R>
-    void backward_from(const Call& call, std::size_t in, const R* w, const R* x, const R* y, const R* notes,
+    template <std::size_t I, class R, class X>
+    void backward_from(const Call& call, std::size_t in, const R* w, X x, const R* y, const R* notes,
                        const R* dy, R* dx, R* dw) const {
         if constexpr (I < count) {
             const R* after = notes + call.batch * at<I>::notes(in);
             const std::size_t out = at<I>::width(in);
             const R* to = I + 1 < count ? after : y;
             const R* dto = dy;
-            Vec<R> inner;
+            const Scratch<R> inner(I + 1 < count ? call.batch * out : 0);
             if constexpr (I + 1 < count) {
-                inner.resize(call.batch * out);
                 backward_from<I + 1>(call, out, w + parameters<I>(), to, y, after + call.batch * out, dy, inner.data(),
                                      dw ? dw + parameters<I>() : nullptr);
                 dto = inner.data();
@@ -157,24 +171,23 @@ private:
         }
     }
 
-    template <std::size_t I, class R>
-    void step_from(const Call& call, std::size_t in, R* w, const R* x, const R* y, const R* notes, const R* dy, R* dx,
+    template <std::size_t I, class R, class X>
+    void step_from(const Call& call, std::size_t in, R* w, X x, const R* y, const R* notes, const R* dy, R* dx,
                    const Update<R>& update) const {
         if constexpr (I < count) {
             const R* after = notes + call.batch * at<I>::notes(in);
             const std::size_t out = at<I>::width(in);
             const R* to = I + 1 < count ? after : y;
             const R* dto = dy;
-            Vec<R> inner;
+            const Scratch<R> inner(I + 1 < count ? call.batch * out : 0);
             if constexpr (I + 1 < count) {
-                inner.resize(call.batch * out);
                 step_from<I + 1>(call, out, w + parameters<I>(), to, y, after + call.batch * out, dy, inner.data(),
                                  update.at(parameters<I>()));
                 dto = inner.data();
             }
             const auto& layer = std::get<I>(layers_);
             if constexpr (at<I>::segments.empty())
-                layer.template backward<R>(call.child(I, in), w, x, to, notes, dto, dx, nullptr);
+                layer.backward(call.child(I, in), w, x, to, notes, dto, dx, static_cast<R*>(nullptr));
             else
                 layer.step(call.child(I, in), w, x, to, notes, dto, dx, update);
         }

@@ -34,6 +34,54 @@ void dot(const R* x, const R* y, std::size_t n, Sum* result) {
     *result = sum;
 }
 
+// sum_j x[j]^2, sum_j (x[j] - a y[j])^2, sum_j x[j]: in double, as dot
+template <class R, class Sum>
+void squared_norm(const R* x, std::size_t n, Sum* result) {
+    dot(x, x, n, result);
+}
+template <class R, class Sum>
+void squared_distance(const R* x, double a, const R* y, std::size_t n, Sum* result) {
+    Sum sum = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+        const Sum d = static_cast<Sum>(x[j]) - static_cast<Sum>(a) * static_cast<Sum>(y[j]);
+        sum += d * d;
+    }
+    *result = sum;
+}
+template <class R, class Sum>
+void sum(const R* x, std::size_t n, Sum* result) {
+    *result = 0;
+    for (std::size_t j = 0; j < n; ++j) *result += static_cast<Sum>(x[j]);
+}
+
+// y[j] = a x[j] + b y[j]
+template <class R>
+void blend(R a, const R* x, R b, R* y, std::size_t n) {
+    for (std::size_t j = 0; j < n; ++j) y[j] = a * x[j] + b * y[j];
+}
+
+// w[j] -= a (mu[j] - theta[j])
+template <class R>
+void pulled(R a, const R* mu, const R* theta, R* w, std::size_t n) {
+    for (std::size_t j = 0; j < n; ++j) w[j] -= a * (mu[j] - theta[j]);
+}
+
+// argmin_z t |z|_1 + |z - x|^2 / 2, coordinate by coordinate
+template <class R>
+void soft_threshold(R t, R* x, std::size_t n) {
+    for (std::size_t j = 0; j < n; ++j) {
+        if (x[j] > t) x[j] -= t;
+        else if (x[j] < -t) x[j] += t;
+        else x[j] *= 0;  // a NaN stays
+    }
+}
+
+// argmin_z t |z|^2 / 2 + |z - x|^2 / 2
+template <class R>
+void shrink(R t, R* x, std::size_t n) {
+    for (std::size_t j = 0; j < n; ++j) x[j] /= 1 + t;
+}
+
 // out[j] = (in[j] - shift) * scale
 template <class R>
 void widen_bytes(const std::uint8_t* in, R* out, std::size_t n, R shift, R scale) {

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// All kernels in one object file, for programs of many translation units: define TESSERA_LINKED_KERNELS for each of
+// them and compile this file once. Other programs need only the headers.
+#define TESSERA_KERNELS_SOURCE
+#include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/mean.hpp>
+#include <tessera/kernels/moments.hpp>
+#include <tessera/kernels/normal.hpp>
+#include <tessera/kernels/select.hpp>
+#include <tessera/kernels/softmax.hpp>
+#include <tessera/kernels/vector.hpp>
