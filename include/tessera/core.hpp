@@ -15,4 +15,5 @@
 #include <tessera/core/mask.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/core/reflect.hpp>
+#include <tessera/core/scope.hpp>
 #include <tessera/core/view.hpp>

@@ -178,11 +178,19 @@ constexpr Where select(Layout layout) {
     return w;
 }
 
+namespace detail {
+template <class S>
+constexpr bool may_find_nothing() {
+    if constexpr (requires { S::may_be_empty; }) return S::may_be_empty;
+    else return false;
+}
+}  // namespace detail
+
 // The scope's coordinates in this model; a scope that finds nothing where something was meant does not compile.
 template <class Scope, class M>
 constexpr Where on(const M& model) {
     if constexpr (requires { M::segments; })
-        static_assert(Scope::may_be_empty || !select<Scope>(M::segments).empty(),
+        static_assert(detail::may_find_nothing<Scope>() || !select<Scope>(M::segments).empty(),
                       "tessera: this scope selects nothing in this model (is there no such layer?)");
     return select<Scope>(model.layout());
 }

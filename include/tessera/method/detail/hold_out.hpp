@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A client's training data in two, and two predictors held against the smaller piece.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/runtime/evaluate.hpp>
+
+namespace tessera::detail {
+
+// floor(share * n) examples, drawn by the client's key and by nothing else.
+class HoldOut {
+public:
+    template <class M>
+    HoldOut(const Site<M>& at, double share) : order_(at.ids.begin(), at.ids.end()) {
+        Stream(at.key(purpose::partition)(meaning)).shuffle(std::span<Index>(order_));
+        held_ = static_cast<std::size_t>(share * static_cast<double>(order_.size()));
+    }
+    std::span<const Index> held() const { return std::span<const Index>(order_).first(held_); }
+    // The place with the rest as its data; must not outlive this, or what this is moved to.
+    template <class M>
+    Site<M> rest(Site<M> at) const {
+        at.ids = std::span<const Index>(order_).subspan(held_);
+        return at;
+    }
+
+private:
+    static constexpr std::uint64_t meaning = 0x686F6C64;
+    Vec<Index> order_;
+    std::size_t held_ = 0;
+};
+
+// A server's state with a common vector, and what it is made of.
+template <class S>
+concept HasVector = requires(const S& server) { server.w.size(); };
+template <class S>
+using real_of = typename decltype(S::w)::value_type;
+
+template <class Inner, class M, class Down>
+Vec<real<M>> global_of(const Inner& inner, const Site<M>& at, const Down& received) {
+    constexpr bool offers = requires { inner.global_at(at, received); };
+    constexpr bool whole = std::is_convertible_v<Down, Vec<real<M>>>;
+    static_assert(offers || whole, "tessera::Fallback: the inner method has no global model");
+    if constexpr (offers) return inner.global_at(at, received);
+    else return received;
+}
+
+template <class First, class Second>
+struct Either {
+    First first;
+    Second second;
+    bool takes_second;
+    HoldOut data;  // a predictor may read the examples it was trained on
+    void operator()(const auto& batch, auto out) const {
+        if (takes_second) second(batch, out);
+        else first(batch, out);
+    }
+};
+
+// The one with more right answers, or where there are no classes with less loss; the first on a tie.
+template <class M, class First, class Second>
+auto better_of(const Site<M>& at, HoldOut data, First first, Second second) {
+    using R = real<M>;
+    const std::size_t outputs = at.model->outputs();
+    const auto a = score<R>(at.id, first, *at.examples, data.held(), outputs);
+    const auto b = score<R>(at.id, second, *at.examples, data.held(), outputs);
+    const bool takes_second = at.examples->labels ? b.correct > a.correct : b.loss_sum < a.loss_sum;
+    if constexpr (std::is_same_v<First, Second>) return takes_second ? std::move(second) : std::move(first);
+    else return Either<First, Second>{std::move(first), std::move(second), takes_second, std::move(data)};
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Partial personalization (Pillutla et al., ICML 2022): w_k = (u, v_k), u travels, v_k stays.
+//
+//   client: (u_k, v_k) = order(u, v_k)      FedAlt: order::Alternate, FedSim: order::Together
+//   server: u = fold of the u_k, p_k by number of batches
+//   serve:  E_ft epochs of `tune` on v_k alone, u frozen; nothing is kept
+//
+// v_k starts at its slice of the run's initial vector, and Settings::stateless restarts it there.
+#pragma once
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/contracts/rule.hpp>
+#include <tessera/core/scope.hpp>
+#include <tessera/fold/mean.hpp>
+#include <tessera/method/detail/split.hpp>
+#include <tessera/rule/sgd.hpp>
+
+namespace tessera {
+
+template <class Own, class Order, class Fold = fold::Mean, Weigh By = Weigh::batches>
+struct Partial {
+    static constexpr auto by_default = verb::send | verb::merge;
+    Own own{};  // the scope of v
+    Order order{};
+    Fold fold{};
+    Weigh weights = By;
+    std::size_t tune_epochs = 0;  // E_ft
+    rule::Sgd tune{};
+    template <class R>
+    using Server = detail::SharedPart<Fold, R>;
+    template <class R>
+    struct Client {
+        Vec<R> v;
+    };
+
+    template <class M>
+    auto open(const Site<M>& hub, const Vec<real<M>>& w0, std::size_t) const {
+        return detail::shared_part<Fold>(own, hub, w0);
+    }
+    template <class M>
+    auto visit(const Site<M>& at, const Vec<real<M>>& u, Client<real<M>>& me) const {
+        static_assert(detail::OrderOf<Order, M>, "tessera::Partial: an order is callable as "
+                                                 "order(site, w, own, common) const");
+        auto w = detail::joined(own, at, u, me.v);
+        const Where mine = on(own, *at.model, at.id), common = off(own, *at.model);
+        order(at, w, mine, common);
+        me.v = gather(w, mine);
+        return up(at, gather(w, common), weights);
+    }
+    template <class M>
+    auto serve(const Site<M>& at, const Vec<real<M>>& u, const Client<real<M>>& me) const {
+        auto w = detail::joined(own, at, u, me.v);
+        descend(at, w, at.epochs(tune_epochs, Pass::own), tune, {.on = on(own, *at.model, at.id)});
+        return plain(at, std::move(w));
+    }
+    // The model of nobody: u with the v that everybody started from.
+    template <class R>
+    Vec<R> global(const Server<R>& server, const Vec<R>& initial) const {
+        return server.with(initial);
+    }
+    template <class M>
+    Vec<real<M>> global_at(const Site<M>& at, const Vec<real<M>>& u) const {
+        return detail::joined(own, at, u, {});
+    }
+};
+
+}  // namespace tessera

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/nn/horizontal.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tessera/conformance.hpp>
+#include <tessera/method/fedalt.hpp>
+#include <tessera/nn/activation.hpp>
+#include <tessera/nn/linear.hpp>
+#include <tessera/nn/network.hpp>
+#include <tessera/sample/everyone.hpp>
+
+#include <support/bits.hpp>
+#include <support/finite_differences.hpp>
+#include <support/toy_data.hpp>
+#include <support/toy_numbers.hpp>
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::nn;
+using namespace tessera::support;
+
+// Five numbers are everybody's, three are private.
+using Branches = Horizontal<5, Sequential<Linear<5, 4>, LeakyRelu>, Linear<3, 2>>;
+template <class R>
+using Net = Network<R, 8, Sequential<Branches, Linear<6, 4>>>;
+// The same below another layer, so that the gradient with respect to its input is asked for.
+using Deep = Network<double, 6, Sequential<Linear<6, 8>, Branches, Linear<6, 4>>>;
+
+}  // namespace
+
+TEST_CASE("each branch reads its slice, and the outputs stand side by side") {
+    const Horizontal<2, Linear<2, 1>, Linear<1, 2>> layer;
+    const std::vector<double> w{1, 10, 0.5, /* own */ 2, 3, -1, -2}, x{1, 2, 3, 4, 5, 6};
+    std::vector<double> y(6), notes(2 * decltype(layer)::notes(3));
+    layer.forward({.batch = 2, .in = 3}, w.data(), x.data(), y.data(), notes.data());
+    CHECK(y == std::vector<double>{21.5, 5, 7, 54.5, 11, 16});
+    static_assert(decltype(layer)::width(3) == 3 && decltype(layer)::width(2) == 0 && decltype(layer)::width(4) == 0);
+}
+
+TEST_CASE("the personal branch is an adapter, the shared one keeps its parts") {
+    std::vector<std::string> names;
+    for (const auto& s : Net<float>::segments)
+        names.push_back(std::string(s.name.view()) + " " + std::string(name_of(s.part)));
+    CHECK(names == std::vector<std::string>{"0.shared.0.weight input", "0.shared.0.bias input", "0.own.weight adapter",
+                                            "0.own.bias adapter", "1.weight head", "1.bias head"});
+    CHECK(on<scope::Adapter>(Net<float>{}).size(0) == 8);
+}
+
+TEST_CASE("gradients agree with differences") {
+    CHECK(conformance::check_gradients(Net<double>{}).empty());
+    CHECK(conformance::check_gradients(Net<float>{}).empty());
+    CHECK(conformance::check_gradients(Deep{}).empty());
+}
+
+TEST_CASE("private features reach the server through nobody's branch but the client's own") {
+    // With the personal branch at 0 and never trained, the shared part cannot depend on the private features.
+    const auto shared_after = [](float private_scale, bool trained) {
+        const auto data = toy_data();
+        auto rows = data.pool().examples();
+        std::vector<float> x;
+        std::vector<std::int32_t> labels(rows.labels, rows.labels + rows.size);
+        for (std::size_t i = 0; i < rows.size * rows.width; ++i)
+            x.push_back(static_cast<const float*>(rows.rows)[i] * (i % 8 >= 5 ? private_scale : 1.0f));
+        const data::FederatedDataset scaled{data::Dataset::own(std::move(x), std::move(labels), Toy::classes),
+                                            data.split()};
+        auto start = initial_parameters(Net<float>{}, Key{3});
+        const Where own = on<scope::Adapter>(Net<float>{});
+        scatter(Vec<float>(8), own, start);
+        Federation<FedAlt<scope::Adapter>, Net<float>> run{
+            {}, scaled, {.order = {.epochs_v = trained ? 1u : 0u}}, {.seed = 2, .batch = 5}, start};
+        run.run(3, sample::Everyone{});
+        return run.server().w;
+    };
+    CHECK(same_bits(shared_after(1, false), shared_after(2, false)));
+    CHECK_FALSE(same_bits(shared_after(1, true), shared_after(2, true)));  // the control: a trained branch is read
+}

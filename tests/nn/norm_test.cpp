@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/nn/norm.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tessera/conformance.hpp>
+#include <tessera/nn/activation.hpp>
+#include <tessera/nn/linear.hpp>
+#include <tessera/nn/network.hpp>
+
+#include <support/finite_differences.hpp>
+#include <support/toy_numbers.hpp>
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::nn;
+using namespace tessera::support;
+
+template <class L>
+std::vector<double> outputs(const L& layer, const Call& call, const std::vector<double>& w,
+                            const std::vector<double>& x) {
+    std::vector<double> y(call.batch * L::width(call.in), std::numeric_limits<double>::quiet_NaN());
+    std::vector<double> notes(call.batch * L::notes(call.in));
+    layer.forward(call, w.data(), x.data(), y.data(), notes.data());
+    return y;
+}
+double inner(const std::vector<double>& a, const std::vector<double>& b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+    return sum;
+}
+// The worst error of both gradients of <dy, layer(x)>.
+template <class L>
+double gradient_error(const L& layer, std::size_t in, double tampered = 0) {
+    const Call call{.batch = 3, .in = in};
+    const auto w = toy_numbers<double>(dimension(Layout(L::segments)), 1), x = toy_numbers<double>(3 * in, 2),
+               dy = toy_numbers<double>(3 * in, 3);
+    std::vector<double> y(3 * in), notes(3 * L::notes(in)), dx(x.size(), std::nan("")), dw(w.size(), std::nan(""));
+    layer.forward(call, w.data(), x.data(), y.data(), notes.data());
+    layer.backward(call, w.data(), x.data(), y.data(), notes.data(), dy.data(), dx.data(), dw.data());
+    dw.front() *= 1 + tampered;
+    const auto by_input = [&](const std::vector<double>& at) { return inner(dy, outputs(layer, call, w, at)); };
+    const auto by_weight = [&](const std::vector<double>& at) { return inner(dy, outputs(layer, call, at, x)); };
+    return std::max(relative_error(dx, finite_differences(by_input, x)),
+                    relative_error(dw, finite_differences(by_weight, w)));
+}
+
+template <class R>
+using Normed = Network<R, 8, Sequential<Linear<8, 6>, LayerNorm<6>, LeakyRelu, Linear<6, 4>>>;
+
+}  // namespace
+
+TEST_CASE("scale 1 and shift 0 give mean 0 and variance 1 in every group") {
+    const GroupNorm<6, 2, 4> layer;
+    const Call call{.batch = 2, .in = 24};
+    std::vector<double> w(12, 0.0);
+    std::fill_n(w.begin(), 6, 1.0);
+    const auto y = outputs(layer, call, w, toy_numbers<double>(48, 4));
+    for (std::size_t group = 0; group < 4; ++group) {
+        double mean = 0, square = 0;
+        for (std::size_t j = 0; j < 12; ++j) {
+            mean += y[group * 12 + j] / 12;
+            square += y[group * 12 + j] * y[group * 12 + j] / 12;
+        }
+        CHECK(std::abs(mean) < 1e-14);                      // rounding of twelve terms
+        CHECK(square == doctest::Approx(1).epsilon(1e-4));  // eps = 1e-5 beside a variance near 1/3
+        CHECK(square < 1);                                  // and it does act
+    }
+    const auto whole = outputs(GroupNorm<6, 1, 4>{}, call, w, toy_numbers<double>(48, 4));
+    CHECK(relative_error(y, whole) > 1e-3);  // the grouping matters
+}
+
+TEST_CASE("an affine change of a group's inputs changes nothing, scale and shift act per channel") {
+    const GroupNorm<4, 2> layer{.eps = 0};
+    const Call call{.batch = 1, .in = 4};
+    const std::vector<double> w{1, 2, 3, 4, 10, 20, 30, 40}, x{1, 3, -1, 5}, moved{7 + 2 * 1, 7 + 2 * 3, -1, 5};
+    const auto y = outputs(layer, call, w, x);
+    CHECK(y == std::vector<double>{10 - 1, 20 + 2, 30 - 3, 40 + 4});
+    CHECK(outputs(layer, call, w, moved) == y);
+}
+
+TEST_CASE("gradients agree with differences in double") {
+    constexpr double tolerance = 1e-6;  // see finite_differences.hpp: the differences are good to about 1e-9
+    CHECK(gradient_error(LayerNorm<5>{}, 5) < tolerance);
+    CHECK(gradient_error(GroupNorm<6, 3>{}, 6) < tolerance);
+    CHECK(gradient_error(GroupNorm<4, 2, 3>{}, 12) < tolerance);
+    CHECK(gradient_error(GroupNorm<4, 4, 3>{}, 12) < tolerance);  // a group for each channel
+    CHECK(gradient_error(LayerNorm<5>{}, 5, 1e-3) > 1e-4);
+}
+
+TEST_CASE("in a network: parts, first values, fused steps") {
+    CHECK(conformance::check_gradients(Normed<double>{}).empty());
+    CHECK(conformance::check_gradients(Normed<float>{}).empty());
+    static_assert(FusedModel<Normed<float>>);
+    static_assert(select<scope::Norm>(Normed<float>::segments).size(0) == 12);
+    static_assert(Normed<float>::segments[2].name == Name("1.weight"));
+    const auto x = initial_parameters(Normed<float>{}, Key{1});
+    const auto norm = gather(x, on<scope::Norm>(Normed<float>{}));
+    CHECK(norm == Vec<float>{1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("a fused step of the norm alone moves nothing else and is the plain step") {
+    const Normed<double> net;
+    const auto data = toy_dataset<double>(6, 8, 4);
+    const auto ids = first_ids(6);
+    const Batch<double> batch(data.examples(), ids);
+    const auto before = initial_parameters(net, Key{2});
+    auto x = before;
+    Vec<double> g(x.size()), velocity(x.size());
+    net.gradient(x, batch, g);
+    const Step<double> step{.terms = {.on = on<scope::Norm>(net), .toward = before, .pull = 0.5},
+                            .rate = 0.3,
+                            .decay = 0.1,
+                            .momentum = 0.5,
+                            .velocity = &velocity};
+    REQUIRE(net.fuses(step));
+    net.step(x, batch, step);
+    const auto own = on<scope::Norm>(net);
+    for (std::size_t j = 0; j < x.size(); ++j) {
+        if (!own.touches({j, j + 1})) CHECK(x[j] == before[j]);
+        else
+            CHECK(x[j] == doctest::Approx(before[j] - 0.3 * (g[j] + 0.1 * before[j])).epsilon(1e-12));  // two roundings
+    }
+    CHECK(x != before);
+}
