@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ours: the kernels behind backend::Simd, which take any widths and chose their instruction set at run time.
+#include <tessera/kernels/backend.hpp>
+
+#include "gemm/problem.hpp"
+
+namespace {
+
+struct Ours {
+    using Simd = tessera::backend::Simd;
+    static void forward(const bench::GemmTask& t) {
+        Simd::affine(t.x, t.w, static_cast<const float*>(nullptr), t.result, t.batch, t.in, t.out);
+    }
+    static void weights(const bench::GemmTask& t) {
+        Simd::affine_weight_gradient(t.dy, t.x, t.result, static_cast<float*>(nullptr), t.batch, t.in, t.out);
+    }
+    static void inputs(const bench::GemmTask& t) {
+        Simd::affine_input_gradient(t.dy, t.w, t.result, t.batch, t.in, t.out);
+    }
+};
+
+}  // namespace
+
+void add_tessera(bench::GemmCompetitors& all) { all.add("tessera", false, bench::Calls<Ours>::make); }

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the benchmark programs and the PyTorch scripts in turns, on one core, and keeps every sample.
+
+Each turn runs the C++ program of a problem once, its competitors in random order, and then asks each PyTorch script, which
+waits in between, for one measurement of each of its competitors. So all competitors meet the same weather. `machine` is
+measured before every turn: what a core can do changes with what its neighbours do.
+
+Called by scripts/bench, after the build. Needs the Python standard library only.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import time
+
+import bench_report
+
+# problem: ({PyTorch script: its competitors}, what --quick asks for)
+PROBLEMS = {
+    "dense_step": ({"dense_step_plain": "*/torch_plain", "dense_step_manual": "*/torch_manual",
+                    "dense_step_expert": "*/torch_expert"},
+                   r"^(dnn|mclr)/(tessera|tessera_bytes|eigen|torch_plain|torch_expert)$"),
+    "gemm": ({}, None),
+    "mean": ({"mean": "*/torch_*"}, r"^whole/(tessera|read_)"),
+    "select": ({"topk": "*/torch_topk"}, r"^top20/(tessera|nth_element|two_passes)$"),
+    "round": ({"round_plain": "*/torch_plain"}, r"^(fedavg|pfedme|tiny)/"),
+}
+QUICK_SCRIPTS = ["dense_step_plain", "dense_step_expert", "round_plain"]
+PRIORITY = 5  # of the real-time class, above everything that shares the machine
+
+
+def cpu_flags():
+    text = pathlib.Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
+    match = re.search(r"^flags\s*:(.*)$", text, re.MULTILINE)
+    return set(match.group(1).split()) if match else set()
+
+
+def openblas_core(forced):
+    """The kernels OpenBLAS takes, as it says itself; None without OpenBLAS."""
+    code = ("import ctypes; l = ctypes.CDLL('libopenblas.so.0'); l.openblas_get_corename.restype = ctypes.c_char_p;"
+            "print(l.openblas_get_corename().decode())")
+    environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_CORETYPE"}
+    if forced:
+        environment["OPENBLAS_CORETYPE"] = forced
+    answer = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or None
+
+
+def describe_machine(compiler, forced):
+    """What a reader must know to compare, and nothing that names the host."""
+    info = pathlib.Path("/proc/cpuinfo").read_text() if os.path.exists("/proc/cpuinfo") else ""
+
+    def field(name):
+        match = re.search(rf"^{name}\s*: (.*)$", info, re.MULTILINE)
+        return match.group(1).strip() if match else "unknown"
+
+    release = {}
+    if os.path.exists("/etc/os-release"):
+        for line in pathlib.Path("/etc/os-release").read_text().splitlines():
+            key, _, value = line.partition("=")
+            release[key] = value.strip('"')
+    version = subprocess.run([compiler, "-dumpfullversion"], capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "cpu": field("model name"), "family": field("cpu family"), "model": field("model"),
+        "cores": len(os.sched_getaffinity(0)), "architecture": platform.machine(),
+        "system": release.get("PRETTY_NAME", platform.system()), "compiler": f"{pathlib.Path(compiler).name} {version}",
+        "amx": "amx_tile" in cpu_flags(), "openblas_alone": openblas_core(None), "openblas_forced": openblas_core(forced),
+    }
+
+
+class Core:
+    """One core for everything that has one thread; all of them for the rest. Real-time priority where it is granted."""
+
+    def __init__(self):
+        self.all = sorted(os.sched_getaffinity(0))
+        self.one = {self.all[-1]}  # interrupts like the first one
+        self.real_time = self.try_real_time()
+
+    @staticmethod
+    def try_real_time():
+        def claim():
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+        try:
+            return subprocess.run(["true"], preexec_fn=claim, check=False).returncode == 0
+        except (OSError, subprocess.SubprocessError):
+            return False
+
+    def take(self, threads=1):
+        def claim():
+            os.sched_setaffinity(0, self.one if threads == 1 else set(self.all))
+            if self.real_time:
+                os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(PRIORITY))
+        return claim
+
+
+class Results:
+    def __init__(self):
+        self.problems = {}
+
+    def entry(self, problem, name):
+        return self.problems.setdefault(problem, {}).setdefault(
+            name, {"real": [], "cpu": [], "counters": {}, "note": ""})
+
+    def sample(self, problem, name, real, cpu, counters):
+        entry = self.entry(problem, name)
+        entry["real"].append(real)
+        entry["cpu"].append(cpu)
+        entry["counters"].update(counters)
+
+    def note(self, problem, name, text):
+        self.entry(problem, name)["note"] = text
+
+
+def run_program(build, core, results, problem, names, min_time, repetitions, threads=1):
+    """One turn of a C++ program. Samples go to results; what it could not measure goes there as a note."""
+    program = build / "benchmarks" / f"bench_{problem}"
+    if not program.exists():
+        results.note(problem, "*", "not measured: the program could not be built here")
+        return
+    command = [str(program), "--benchmark_format=json", f"--benchmark_min_time={min_time}",
+               f"--benchmark_repetitions={repetitions}", "--benchmark_enable_random_interleaving=true"]
+    if names:
+        command.append(f"--benchmark_filter={names}")
+    answer = subprocess.run(command, preexec_fn=core.take(threads), capture_output=True, text=True, check=False)
+    sys.stderr.write("".join(line + "\n" for line in answer.stderr.splitlines()
+                             if "wrong answer" in line or "not measured" in line or "cannot" in line))
+    if answer.returncode not in (0, 1) or not answer.stdout.strip():
+        why = answer.stderr.strip().splitlines()
+        reason = next((line for line in why if line.startswith("not measured")), None)
+        results.note(problem, "*", reason or f"not measured: the program ended with {answer.returncode}")
+        return
+    scale = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+    known = {"name", "family_index", "per_family_instance_index", "run_name", "run_type", "repetitions",
+             "repetition_index", "threads", "iterations", "real_time", "cpu_time", "time_unit"}
+    for row in json.loads(answer.stdout)["benchmarks"]:
+        if row.get("run_type") == "aggregate":
+            continue
+        name = re.sub(r"/(real_time|repeats:\d+)", "", row["run_name"])
+        if row.get("error_occurred"):
+            results.note(problem, name, row["error_message"])
+            continue
+        unit = scale[row["time_unit"]]
+        counters = {k: v for k, v in row.items() if k not in known and isinstance(v, (int, float))}
+        results.sample(problem, name, row["real_time"] * unit, row["cpu_time"] * unit, counters)
+
+
+def python_with_torch():
+    for python in (sys.executable, "/usr/bin/python3"):
+        if os.path.exists(python) and subprocess.run([python, "-c", "import torch"], capture_output=True,
+                                                     check=False).returncode == 0:
+            return python
+    return None
+
+
+class TorchScript:
+    """A PyTorch script that has been started and waits to be asked."""
+
+    def __init__(self, command, pattern, core, results, problem, names):
+        self.results, self.problem, self.names = results, problem, []
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        preexec_fn=core.take())
+        line = self.process.stdout.readline()
+        if not line:
+            results.note(problem, pattern, "not measured: the script failed")
+            return
+        for name, complaint in json.loads(line)["ready"].items():
+            if not re.search(names or "", name):
+                continue
+            if complaint:
+                results.note(problem, name, complaint)
+                print(f"{name}: {complaint}", file=sys.stderr)
+            else:
+                self.names.append(name)
+
+    def turn(self, seconds):
+        for name in self.names:
+            self.process.stdin.write(f"{name} {seconds}\n")
+            self.process.stdin.flush()
+            answer = self.process.stdout.readline()
+            if not answer:
+                self.results.note(self.problem, name, "not measured: the script failed")
+                self.names = []
+                return
+            answer = json.loads(answer)
+            self.results.sample(self.problem, name, answer["real"], answer["cpu"], {})
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def start_scripts(arguments, core, results, problem, scripts, names):
+    """The task is written by the C++ program, so that both solve the same one."""
+    if not scripts:
+        return []
+    python, why = python_with_torch(), None
+    program, task = arguments.build / "benchmarks" / f"bench_{problem}", arguments.build / "exchange" / problem
+    task.parent.mkdir(parents=True, exist_ok=True)
+    if python is None:
+        why = "not measured: PyTorch is not installed (Debian: python3-torch)"
+    elif not program.exists() or subprocess.run([str(program), f"--export={task}"], check=False).returncode != 0:
+        why = "not measured: the program that writes its task failed"
+    if why:
+        for pattern in scripts.values():
+            results.note(problem, pattern, why)
+        return []
+    folder = arguments.root / "benchmarks" / "torch"
+    return [TorchScript([python, "-B", str(folder / f"{script}.py"), str(task)], pattern, core, results, problem, names)
+            for script, pattern in scripts.items()]
+
+
+class Run:
+    """The settings of a run, and the turns it takes."""
+
+    def __init__(self, arguments, core, results):
+        self.arguments, self.core, self.results = arguments, core, results
+        self.turns = arguments.turns or (2 if arguments.quick else 5)
+        self.repetitions = 2 if arguments.quick else 1
+        self.min_time = arguments.min_time or (0.1 if arguments.quick else 0.2)
+
+    def program(self, problem, names, threads=1):
+        run_program(self.arguments.build, self.core, self.results, problem, names, self.min_time, self.repetitions, threads)
+
+    def machine(self):
+        self.program("machine", r"^(clock|fma)" if self.arguments.quick else None)
+
+    def round(self):
+        """One thread on one core, two threads on all of them."""
+        quick = self.arguments.quick
+        self.program("round", r"^(fedavg|pfedme|tiny)/.*/t1" if quick else r"/t1")
+        if len(self.core.all) > 1:
+            self.program("round", r"^fedavg/.*/t2" if quick else r"/t2", threads=2)
+        else:
+            self.results.note("round", "*/t2", "not measured: there is only one core")
+
+    def problem(self, problem):
+        scripts, names = PROBLEMS[problem]
+        if self.arguments.quick:
+            scripts = {script: pattern for script, pattern in scripts.items() if script in QUICK_SCRIPTS}
+        else:
+            names = None
+        helpers = start_scripts(self.arguments, self.core, self.results, problem, scripts, names)
+        for _ in range(self.turns):
+            self.machine()
+            if problem == "round":
+                self.round()
+            else:
+                self.program(problem, names)
+            for helper in helpers:
+                helper.turn(self.min_time)
+        for helper in helpers:
+            helper.end()
+
+    def everything(self):
+        for problem in PROBLEMS:
+            skipped = self.arguments.only and problem not in self.arguments.only
+            if skipped or (self.arguments.quick and PROBLEMS[problem][1] is None):
+                continue
+            began = time.monotonic()
+            self.problem(problem)
+            print(f"{problem}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Tessera against its peers on one core.")
+    parser.add_argument("--root", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--quick", action="store_true", help="the must-show rows only")
+    parser.add_argument("--only", action="append", choices=PROBLEMS, help="one problem; may be given more than once")
+    parser.add_argument("--turns", type=int, help="how often everything takes its turn (5, or 2 with --quick)")
+    parser.add_argument("--min-time", type=float, help="seconds of one sample (0.2, or 0.1 with --quick)")
+    arguments = parser.parse_args()
+
+    flags = cpu_flags()
+    # Debian's OpenBLAS does not know newer CPUs and falls back to SSE3 without a word: say what this one has.
+    core_type = "SkylakeX" if "avx512f" in flags else "Haswell" if "avx2" in flags else None
+    machine = describe_machine(os.environ.get("CXX", "g++"), core_type)
+    if core_type:
+        os.environ["OPENBLAS_CORETYPE"] = core_type
+    os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+    os.environ.pop("TESSERA_KERNELS", None)
+
+    core, results = Core(), Results()
+    machine["real_time"] = core.real_time
+    began = time.monotonic()
+    Run(arguments, core, results).everything()
+
+    command = "scripts/bench" + (" --quick" if arguments.quick else "") + "".join(
+        f" --only {problem}" for problem in arguments.only or [])
+    data = {"version": 1, "command": command, "date": time.strftime("%Y-%m-%d"), "machine": machine,
+            "seconds": round(time.monotonic() - began), "problems": results.problems}
+    partial = arguments.quick or arguments.only or arguments.turns or arguments.min_time
+    (arguments.build / "results.json").write_text(json.dumps(data, indent=1) + "\n")
+    page = (arguments.build if partial else arguments.root / "docs") / "benchmarks.md"
+    page.write_text(bench_report.page(data))
+    print(bench_report.must_show_table(data))
+    print(f"\n{data['seconds']} s; every sample is in build/bench/results.json, the tables in "
+          f"{'build/bench' if partial else 'docs'}/benchmarks.md")
+    wrong = bench_report.wrong_answers(data)
+    print("\n".join(f"WRONG: {line}" for line in wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
