@@ -45,7 +45,9 @@ inline std::span<const Index> examples_of(const ClientData& data, SplitOf split)
 template <class R, class Predict>
 report::ClientCount score(Id id, const Predict& predict, const Examples& examples, std::span<const Index> ids,
                           std::size_t outputs, std::uint8_t* right = nullptr) {
-    constexpr std::size_t chunk = 256;
+    // As many rows as stay in the first-level cache while a layer reads them again and again.
+    const std::size_t row_bytes = std::max<std::size_t>(1, examples.width * sizeof(R));
+    const std::size_t chunk = std::clamp<std::size_t>(32 * 1024 / row_bytes / 5 * 5, 5, 255);
     report::ClientCount count{.client = id, .n = ids.size()};
     Vec<R> out(std::min(chunk, ids.size()) * outputs);
     for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
