@@ -2,6 +2,7 @@
 // Local update rules.
 #pragma once
 
+#include <tessera/rule/adam.hpp>
 #include <tessera/rule/schedule.hpp>
 #include <tessera/rule/sgd.hpp>
 #include <tessera/rule/step.hpp>

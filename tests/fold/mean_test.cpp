@@ -233,3 +233,25 @@ TEST_CASE("a cohort sum can be used again") {
         CHECK(same_bits(w, folded<double>(cohort.w, cohort.rows)));
     }
 }
+
+TEST_CASE("a team of any size gives the bits of one") {
+    const std::size_t d = (std::size_t{1} << 20) + 77;
+    Cohort<float> cohort(9, d, 6, true);
+    const auto alone = folded<float>(cohort.w, cohort.rows);
+    for (const std::size_t size : {1u, 2u, 3u, 7u}) {
+        std::atomic<std::size_t> most{0};
+        const auto run = [&](std::size_t pieces, auto&& body) {
+            most = pieces;
+            std::vector<std::thread> team;
+            for (std::size_t p = 0; p < pieces; ++p) team.emplace_back([&, p] { body(p); });
+            for (auto& thread : team) thread.join();
+        };
+        Workspace<float> workspace;
+        workspace.team = Team(size, run);
+        auto w = cohort.w;
+        Nothing none;
+        fold_rows(fold::Mean{}, Site<Any<float>>{.workspace = &workspace}, w, Rows<float>(cohort.rows), none);
+        CHECK(same_bits(w, alone));
+        CHECK(most == std::min<std::size_t>(size, 2));  // 9 million numbers are worth two
+    }
+}

@@ -218,6 +218,124 @@ TEST_CASE("dot: what float would lose, double keeps") {
     });
 }
 
+TEST_CASE_TEMPLATE("norm, distance and sum: every set agrees with the plain loop", R, float, double) {
+    for_each_kernel_set([](std::string_view set) {
+        CAPTURE(set);
+        const std::vector<R> a{1, 2, -3}, b{4, -1, 0};
+        double worked = 0;
+        kernels::squared_norm(a.data(), 3, &worked);
+        CHECK(worked == 14);
+        kernels::squared_distance(a.data(), 0.5, b.data(), 3, &worked);  // (-1, 2.5, -3)
+        CHECK(worked == 16.25);
+        kernels::sum(a.data(), 3, &worked);
+        CHECK(worked == 0);
+
+        for (const auto n : sizes)
+            for (const std::size_t offset : {0u, 1u, 3u}) {
+                CAPTURE(n);
+                CAPTURE(offset);
+                const auto x = toy_numbers<R>(n, 1), y = toy_numbers<R>(n, 2);
+                const auto ax = magnitudes(x), ay = magnitudes(y);
+                Shifted<R> ux(x, offset), uy(y, offset);
+                std::vector<double> got(3, std::numeric_limits<double>::quiet_NaN());
+                kernels::squared_norm(ux.data(), n, &got[0]);
+                kernels::squared_distance(ux.data(), 0.3, uy.data(), n, &got[1]);
+                kernels::sum(ux.data(), n, &got[2]);
+                std::vector<long double> exact(3), terms(3);
+                kernels::reference::squared_norm(x.data(), n, &exact[0]);
+                kernels::reference::squared_distance(x.data(), 0.3, y.data(), n, &exact[1]);
+                kernels::reference::sum(x.data(), n, &exact[2]);
+                kernels::reference::squared_norm(ax.data(), n, &terms[0]);
+                kernels::reference::squared_distance(ax.data(), -0.3, ay.data(), n, &terms[1]);
+                kernels::reference::sum(ax.data(), n, &terms[2]);
+                // n additions, and at most five roundings a term: a product, a difference twice in the square, a square
+                REQUIRE(within(got, exact, terms, n + 5));
+                for (std::size_t i = 0; i < 3 && n > 0; ++i) {
+                    auto off = got;
+                    off[i] += 1e-3 * static_cast<double>(terms[i]);
+                    REQUIRE_FALSE(within(off, exact, terms, n + 5));
+                }
+            }
+    });
+}
+
+TEST_CASE_TEMPLATE("blend, pulled and shrink: every set agrees with the plain loop", R, float, double) {
+    using W = Wide<R>;
+    for_each_kernel_set([](std::string_view set) {
+        CAPTURE(set);
+        const std::vector<R> one{4, 5, 6}, other{1, 2, 3};
+        std::vector<R> y{1, 2, 3};
+        kernels::blend(R(0.5), one.data(), R(2), y.data(), 3);
+        CHECK(y == std::vector<R>{4, R(6.5), 9});
+        kernels::pulled(R(2), one.data(), other.data(), y.data(), 3);
+        CHECK(y == std::vector<R>{-2, R(0.5), 3});
+        kernels::shrink(R(3), y.data(), 3);
+        CHECK(y == std::vector<R>{R(-0.5), R(0.125), R(0.75)});
+
+        for (const auto n : sizes)
+            for (const std::size_t offset : {0u, 1u, 3u}) {
+                CAPTURE(n);
+                CAPTURE(offset);
+                const auto x = toy_numbers<R>(n, 1), t = toy_numbers<R>(n, 2), w = toy_numbers<R>(n, 3);
+                const auto wx = converted<W>(x), wt = converted<W>(t);
+                const auto ax = magnitudes(wx), at = magnitudes(wt);
+                const R a = R(0.3), b = R(-0.9);
+                Shifted<R> ux(x, offset), ut(t, offset), uw(w, offset);
+                auto exact = converted<W>(w), terms = magnitudes(exact);
+
+                kernels::blend(a, ux.data(), b, uw.data(), n);
+                kernels::reference::blend(W(a), wx.data(), W(b), exact.data(), n);
+                kernels::reference::blend(W(a), ax.data(), W(-b), terms.data(), n);
+                REQUIRE(within(uw.values(), exact, terms, 4));  // two products and a sum, and the oracle's own
+
+                // What was rounded counts as given from here on.
+                exact = converted<W>(uw.values());
+                terms = magnitudes(exact);
+                kernels::pulled(a, ux.data(), ut.data(), uw.data(), n);
+                kernels::reference::pulled(W(a), wx.data(), wt.data(), exact.data(), n);
+                for (std::size_t j = 0; j < n; ++j) terms[j] += a * (ax[j] + at[j]);
+                REQUIRE(within(uw.values(), exact, terms, 4));
+
+                exact = converted<W>(uw.values());
+                terms = magnitudes(exact);
+                kernels::shrink(R(0.7), uw.data(), n);
+                kernels::reference::shrink(W(R(0.7)), exact.data(), n);
+                REQUIRE(within(uw.values(), exact, terms, 4));  // 1 + t, its inverse, the product
+                if (n > 0) {
+                    uw.data()[n - 1] += R(1e-3);
+                    REQUIRE_FALSE(within(uw.values(), exact, terms, 4));
+                }
+            }
+    });
+}
+
+TEST_CASE_TEMPLATE("soft_threshold: every set agrees with the plain loop, bit for bit", R, float, double) {
+    const R nan = std::numeric_limits<R>::quiet_NaN(), infinity = std::numeric_limits<R>::infinity();
+    for_each_kernel_set([&](std::string_view set) {
+        CAPTURE(set);
+        std::vector<R> few{3, R(-0.5), -2, 1, nan, -infinity, 0};
+        kernels::soft_threshold(R(1), few.data(), few.size());
+        CHECK(few[0] == 2);
+        CHECK(few[1] == 0);
+        CHECK(few[2] == -1);
+        CHECK(few[3] == 0);
+        CHECK(std::isnan(few[4]));
+        CHECK(few[5] == -infinity);
+        CHECK(few[6] == 0);
+        for (const auto n : sizes)
+            for (const std::size_t offset : {0u, 1u}) {
+                CAPTURE(n);
+                const auto x = toy_numbers<R>(n, 1);
+                Shifted<R> ux(x, offset);
+                kernels::soft_threshold(R(0.4), ux.data(), n);
+                auto expected = x;
+                kernels::reference::soft_threshold(R(0.4), expected.data(), n);
+                REQUIRE(ux.values() == expected);
+                if (n > 3) REQUIRE(ux.values() != x);
+            }
+    });
+}
+
 TEST_CASE_TEMPLATE("widen_bytes: every set agrees with the plain loop on all bytes", R, float, double) {
     using W = Wide<R>;
     for_each_kernel_set([](std::string_view set) {
@@ -258,9 +376,19 @@ TEST_CASE_TEMPLATE("flat kernels: nothing is touched where there is nothing", R,
         const R* none = nullptr;
         kernels::update(nowhere, none, none, none, nowhere, 0, R(1), Numbers<R>{1, 1, 1, 1});
         kernels::axpy(R(1), none, nowhere, 0);
+        kernels::blend(R(1), none, R(1), nowhere, 0);
+        kernels::pulled(R(1), none, none, nowhere, 0);
+        kernels::soft_threshold(R(1), nowhere, 0);
+        kernels::shrink(R(1), nowhere, 0);
         kernels::widen_bytes(nullptr, nowhere, 0, R(0), R(1));
         double result = 7;
         kernels::dot(none, none, 0, &result);
+        CHECK(result == 0);
+        kernels::squared_norm(none, 0, &(result = 7));
+        CHECK(result == 0);
+        kernels::squared_distance(none, 1, none, 0, &(result = 7));
+        CHECK(result == 0);
+        kernels::sum(none, 0, &(result = 7));
         CHECK(result == 0);
     });
 }

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/model.hpp>
 
 namespace tessera {
@@ -33,6 +34,7 @@ template <class R>
 struct Workspace {
     Vec<R> gradient;
     Tally tally;
+    Team team{};  // of the hub, while a round closes
 };
 
 template <class M>

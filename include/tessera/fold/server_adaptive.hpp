@@ -17,10 +17,11 @@
 #include <tessera/contracts/fold.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/fold/mean.hpp>
+#include <tessera/kernels/moments.hpp>
 
 namespace tessera::fold {
 
-enum class SecondMoment : std::uint8_t { adagrad, adam, yogi };
+using kernels::SecondMoment;
 
 template <SecondMoment Kind, class Inner = Mean>
 struct ServerAdaptive {
@@ -46,19 +47,10 @@ struct ServerAdaptive {
         memory.m.resize(w.size());
         memory.v.resize(w.size(), v0);
         const auto k = static_cast<double>(++memory.steps);
-        const double unbias_m = bias_corrected ? 1 - std::pow(b1, k) : 1;
-        const double unbias_v = bias_corrected && Kind != SecondMoment::adagrad ? 1 - std::pow(b2, k) : 1;
-        for (std::size_t j = 0; j < w.size(); ++j) {
-            const double d = static_cast<double>(to[j]) - static_cast<double>(w[j]);
-            double& m = memory.m[j];
-            double& v = memory.v[j];
-            m = b1 * m + (1 - b1) * d;
-            if constexpr (Kind == SecondMoment::adagrad) v += d * d;
-            else if constexpr (Kind == SecondMoment::adam) v = b2 * v + (1 - b2) * d * d;
-            else v -= (1 - b2) * d * d * static_cast<double>((v > d * d) - (v < d * d));
-            const double move = (m / unbias_m) / (std::sqrt(v / unbias_v) + tau);
-            w[j] = static_cast<real<M>>(static_cast<double>(w[j]) + server_rate * move);
-        }
+        const double unbias_m = bias_corrected ? 1 / (1 - std::pow(b1, k)) : 1;
+        const double unbias_v = bias_corrected && Kind != SecondMoment::adagrad ? 1 / (1 - std::pow(b2, k)) : 1;
+        const kernels::MomentNumbers<double> numbers{server_rate, b1, b2, tau, unbias_m, unbias_v};
+        kernels::adapt_toward(w.data(), to.data(), memory.m.data(), memory.v.data(), w.size(), Kind, &numbers);
     }
     void validate() const {
         detail::require(server_rate > 0, "server_rate must be positive, not " + std::to_string(server_rate));

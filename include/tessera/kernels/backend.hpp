@@ -4,12 +4,14 @@
 
 #include <cstddef>
 
+#include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/reference/dense.hpp>
 
 namespace tessera::backend {
 
-// Our own kernels, the widest set this CPU has. Rows of x are a matrix (const R*) or a table of pointers.
+// Our own kernels, the widest set this CPU has. Rows of x are a matrix (const R*), a table of pointers,
+// or bytes (in float).
 struct Simd {
     template <class R>
     static void affine(auto x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in, std::size_t out) {

@@ -4,6 +4,10 @@
 // No build flag is asked of users: bodies are inlined into functions that carry a target attribute. The
 // environment variable TESSERA_KERNELS forces a set by name. Bits are the same for any thread count within
 // a set and differ between sets (lanes and fused multiply-adds), so reports name the active set.
+//
+// `amx` is avx512 with the first layer of a network on 8-bit inputs in matrix tiles (kernels/amx.hpp). Its arithmetic
+// is proven on a software tile unit; it has not yet run on a processor that has tiles. So it is never chosen by itself:
+// only TESSERA_KERNELS=amx selects it.
 #pragma once
 
 #include <array>
@@ -17,11 +21,36 @@
 #if defined(__x86_64__)
 #define TESSERA_X86 1
 #endif
+#if defined(__x86_64__) && defined(__linux__) && defined(__LP64__)
+#define TESSERA_TILES 1
+#include <cpuid.h>
+#endif
 
 namespace tessera::kernels {
 
-enum class Set : unsigned char { portable, avx2, avx512 };
-inline constexpr std::array<std::string_view, 3> set_names{"portable", "avx2", "avx512"};
+enum class Set : unsigned char { portable, avx2, avx512, amx };
+inline constexpr std::array<std::string_view, 4> set_names{"portable", "avx2", "avx512", "amx"};
+
+namespace detail {
+
+// Whether the CPU has tiles of bf16 and Linux lets this process use them: tile registers are 8 KiB of every thread's
+// state, which the kernel saves only for a process that asked (arch_prctl, ARCH_REQ_XCOMP_PERM, tile data).
+inline bool tiles_granted() {
+#ifdef TESSERA_TILES
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+    constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
+    if ((d & amx_bf16) == 0 || (d & amx_tile) == 0) return false;
+    constexpr long arch_prctl = 158, request_permission = 0x1023, tile_data = 18;
+    long answer = arch_prctl;
+    asm volatile("syscall" : "+a"(answer) : "D"(request_permission), "S"(tile_data) : "rcx", "r11", "memory");
+    return answer == 0;
+#else
+    return false;
+#endif
+}
+
+}  // namespace detail
 
 inline bool supported(Set set) {
 #ifdef TESSERA_X86
@@ -32,6 +61,7 @@ inline bool supported(Set set) {
         case Set::avx512:
             return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+        case Set::amx: return supported(Set::avx512) && detail::tiles_granted();
     }
     return false;
 #else
@@ -39,17 +69,18 @@ inline bool supported(Set set) {
 #endif
 }
 
-// The set this process uses: the widest the CPU has, or the one TESSERA_KERNELS names.
+// The set this process uses: the widest the CPU has, amx aside, or the one TESSERA_KERNELS names.
 inline Set choose_set() {
     if (const char* forced = std::getenv("TESSERA_KERNELS"); forced && *forced) {
         for (std::size_t i = 0; i < set_names.size(); ++i)
             if (set_names[i] == forced) {
-                detail::require(supported(Set(i)), "TESSERA_KERNELS=" + std::string(forced) +
-                                                       ": this CPU does not have the instructions of that kernel set");
+                tessera::detail::require(supported(Set(i)),
+                                         "TESSERA_KERNELS=" + std::string(forced) +
+                                             ": this CPU does not have the instructions of that kernel set");
                 return Set(i);
             }
         throw ConfigError("TESSERA_KERNELS=" + std::string(forced) +
-                          " names no kernel set; there are portable, avx2 and avx512");
+                          " names no kernel set; there are portable, avx2, avx512 and amx");
     }
     if (supported(Set::avx512)) return Set::avx512;
     return supported(Set::avx2) ? Set::avx2 : Set::portable;
@@ -97,6 +128,7 @@ inline std::string_view active_name() { return set_names[static_cast<std::size_t
     TESSERA_KERNELS_OPEN                                                                                           \
     [[gnu::noinline]] TESSERA_KERNELS_INLINE void name parameters {                                                \
         switch (active()) {                                                                                        \
+            case Set::amx:                                                                                         \
             case Set::avx512: detail::name##_avx512 arguments; return;                                             \
             case Set::avx2: detail::name##_avx2 arguments; return;                                                 \
             case Set::portable: detail::name##_portable arguments; return;                                         \

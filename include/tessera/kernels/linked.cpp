@@ -2,6 +2,7 @@
 // All kernels in one object file, for programs of many translation units: define TESSERA_LINKED_KERNELS for each of
 // them and compile this file once. Other programs need only the headers.
 #define TESSERA_KERNELS_SOURCE
+#include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/mean.hpp>
 #include <tessera/kernels/moments.hpp>

@@ -12,6 +12,9 @@
 #include <tessera/kernels/dispatch.hpp>
 
 #define TESSERA_INLINE [[gnu::always_inline]] inline
+// Bodies that call builtins of one set carry its target; only functions of the same set may call them.
+#define TESSERA_AVX2 [[gnu::target("avx2,fma"), gnu::always_inline]] inline
+#define TESSERA_AVX512 [[gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"), gnu::always_inline]] inline
 
 namespace tessera::kernels {
 namespace detail {
@@ -27,6 +30,15 @@ template <class R, std::size_t Bytes>
 using V = typename VectorOf<R, Bytes>::type;
 template <class R, std::size_t Bytes>
 using Held = typename VectorOf<R, Bytes>::held;
+
+// The bits of sixteen and of eight lanes, as the compiler's builtins take them.
+#if defined(__clang__)
+using Bits16 = unsigned short;
+using Bits8 = unsigned char;
+#else
+using Bits16 = short;
+using Bits8 = char;
+#endif
 
 // Keeps a product from being fused with the addition behind it. (Clang fuses only inside one expression.)
 template <class T>
@@ -253,21 +265,31 @@ TESSERA_INLINE void sum_body(const R* x, std::size_t n, double* result) {
         [=](std::size_t j) __attribute__((always_inline)) { return static_cast<double>(x[j]); });
 }
 
+// Bytes as whole numbers of four bytes each. GCC 12 converts lane by lane, so x86 gets the instruction by name
+// (20 rows of 784: 9 us by lanes, 2 us so).
+template <std::size_t Lanes>
+TESSERA_INLINE void widen(const std::uint8_t* in, Held<std::int32_t, 4 * Lanes>& out) {
+    const auto& raw = *reinterpret_cast<const V<std::uint8_t, Lanes>*>(in);
+#if defined(__x86_64__) && !defined(__clang__)
+    if constexpr (Lanes >= 8) {
+        asm("vpmovzxbd %1, %0" : "=v"(out) : "m"(raw));
+        return;
+    }
+#endif
+    out = __builtin_convertvector(__builtin_convertvector(raw, Held<std::uint16_t, 2 * Lanes>),
+                                  Held<std::int32_t, 4 * Lanes>);
+}
+
 // out = (byte - shift) * scale
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void widen_bytes_body(const std::uint8_t* in, R* out, std::size_t n, R shift, R scale) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    using Half = Held<std::uint16_t, 2 * lanes>;
-    using Whole = Held<std::int32_t, 4 * lanes>;
     const std::size_t whole = n - n % lanes;
     for (std::size_t j = 0; j < whole; j += lanes) {
-        Held<std::uint8_t, lanes> raw;
-        std::memcpy(&raw, in + j, lanes);
-        // Twice as wide at each step: GCC 12 converts lane by lane when a width grows fourfold (9 us a batch, not 1).
-        const Half wider = __builtin_convertvector(raw, Half);
-        const Whole whole_number = __builtin_convertvector(wider, Whole);
-        *reinterpret_cast<Vec*>(out + j) = (__builtin_convertvector(whole_number, Vec) - shift) * scale;
+        Held<std::int32_t, 4 * lanes> number;
+        widen<lanes>(in + j, number);
+        *reinterpret_cast<Vec*>(out + j) = (__builtin_convertvector(number, Vec) - shift) * scale;
     }
     for (std::size_t j = whole; j < n; ++j) out[j] = (R(in[j]) - shift) * scale;
 }

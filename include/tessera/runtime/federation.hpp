@@ -18,6 +18,7 @@
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/plan.hpp>
 #include <tessera/core/arena.hpp>
+#include <tessera/core/denormals.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/exec/serial.hpp>
 #include <tessera/runtime/client.hpp>
@@ -85,7 +86,14 @@ public:
             server_.abandon_round();
             throw;
         }
-        report.outcome = server_.close_round();
+        const auto pieces = [&](std::size_t count, auto&& piece) {
+            executor.for_each(count, [&](std::size_t task, std::size_t worker) {
+                const Arena::Use inside(workers_[worker]->arena);
+                const FlushDenormals flush;  // as the server does
+                piece(task);
+            });
+        };
+        report.outcome = server_.close_round(Team(executor.concurrency(), pieces));
         settle(plan, visits, report);
         for (const auto& worker : workers_) worker->arena.hand_back();
         report.state = fingerprint();

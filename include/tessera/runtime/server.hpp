@@ -114,8 +114,9 @@ public:
         }
     }
 
-    Outcome close_round() {
+    Outcome close_round(const Team& team = {}) {
         const FlushDenormals flush;
+        const Working working(workspace_, team);
         Outcome result = outcome_;
         result.merged = result.verdicts[0];
         result.counted = quorate(result.merged);
@@ -206,6 +207,13 @@ private:
         merge_at<Me, M>(setup_->method, hub(), next, std::span<const Upload>(present));
     }
 
+    struct Working {  // the hub has a team only while a round closes
+        Working(Workspace<R>& w, const Team& team) : workspace(w) { workspace.team = team; }
+        Working(const Working&) = delete;
+        Working& operator=(const Working&) = delete;
+        ~Working() { workspace.team = {}; }
+        Workspace<R>& workspace;
+    };
     struct NoSums {};
     template <class Method, bool>
     struct SumsOf {

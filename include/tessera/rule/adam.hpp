@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Adam (Kingma and Ba, ICLR 2015), bias corrected, k counted from 1:
+//
+//   d = g (+ the method's terms);   m = b1 m + (1 - b1) d;   v = b2 v + (1 - b2) d^2
+//   x -= rate s(t) (m / (1 - b1^k)) / (sqrt(v / (1 - b2^k)) + eps)
+//
+// The optimizer is created anew at each walk, so moments never cross visits. Frozen coordinates do not move and
+// gather no moments.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <tessera/contracts/rule.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/kernels/moments.hpp>
+#include <tessera/rule/schedule.hpp>
+
+namespace tessera::rule {
+
+struct Adam {
+    double rate = 1e-3;
+    double b1 = 0.9, b2 = 0.999;  // in [0, 1)
+    double eps = 1e-8;
+    Schedule schedule{};
+
+    template <class R>
+    struct Memory {
+        Vec<R> m, v;
+        std::uint64_t steps = 0;
+    };
+
+    template <class M>
+    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+                Memory<real<M>>& memory) const {
+        using R = real<M>;
+        auto& g = at.workspace->gradient;
+        g.resize(x.size());
+        memory.m.resize(x.size());
+        memory.v.resize(x.size());
+        const double loss = at.gradient(x, b, g);
+        const auto k = static_cast<double>(++memory.steps);
+        const kernels::MomentNumbers<R> numbers{.rate = R(rate * schedule(at.round, at.rounds)),
+                                                .b1 = R(b1),
+                                                .b2 = R(b2),
+                                                .floor = R(eps),
+                                                .unbias_m = R(1 / (1 - std::pow(b1, k))),
+                                                .unbias_v = R(1 / (1 - std::pow(b2, k)))};
+        const auto run = [&](std::size_t j, std::size_t n) {
+            kernels::adam(x.data() + j, g.data() + j, terms.pull != 0 ? terms.toward.data() + j : nullptr,
+                          R(terms.pull), terms.also.empty() ? nullptr : terms.also.data() + j, memory.m.data() + j,
+                          memory.v.data() + j, n, &numbers);
+        };
+        terms.on.each(x.size(), [&](Range r) {
+            if (!terms.active) return run(r.begin, r.size());
+            for (std::size_t j = r.begin; j < r.end; ++j) {
+                const std::size_t first = j;
+                while (j < r.end && (*terms.active)[j]) ++j;
+                if (j > first) run(first, j - first);
+            }
+        });
+        return loss;
+    }
+
+    void validate() const {
+        detail::require(std::isfinite(rate) && rate >= 0, "rate must be 0 or more, not " + std::to_string(rate));
+        detail::require(b1 >= 0 && b1 < 1, "b1 must lie in [0, 1), not " + std::to_string(b1));
+        detail::require(b2 >= 0 && b2 < 1, "b2 must lie in [0, 1), not " + std::to_string(b2));
+        detail::require(eps > 0, "eps must be positive, not " + std::to_string(eps));
+    }
+};
+
+}  // namespace tessera::rule

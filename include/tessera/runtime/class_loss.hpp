@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Losses per client and class, for report/analysis/class_loss.hpp. Nothing here changes a run.
+//
+//   class_losses<Which::personal>(run)             each model on its client's own test data
+//   class_losses_on_union<Which::personal>(run)    each model on the test data of all clients
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <tessera/report/analysis/class_loss.hpp>
+#include <tessera/runtime/evaluate.hpp>
+
+namespace tessera {
+
+namespace detail {
+
+template <class R, class Predict>
+void add_class_losses(report::analysis::ClassLoss& sums, const Predict& predict, const Examples& examples,
+                      std::span<const Index> ids, std::size_t outputs) {
+    constexpr std::size_t chunk = 256;
+    Vec<R> out(std::min(chunk, ids.size()) * outputs);
+    for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
+        const Batch<R> batch(examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
+        const Out<R> rows = Out<R>(out).first(batch.size() * outputs);
+        predict(batch, rows);
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            sums.loss_sum[batch.label(i)] -= static_cast<double>(rows[i * outputs + batch.label(i)]);
+            ++sums.n[batch.label(i)];
+        }
+    }
+}
+
+// each(add, data of the client): add(data) counts the test data of one client.
+template <Which W, class Me, class M, class E, class Each>
+std::vector<report::analysis::ClassLoss> class_losses_of(const Federation<Me, M>& run, const E& executor, Each each) {
+    const std::size_t classes = run.data().pool().examples().classes, outputs = run.setup().model.outputs();
+    require(classes > 0, "class_losses: these examples have targets, not classes");
+    std::vector<report::analysis::ClassLoss> all(run.size());
+    for_each_model<W, Whom::all>(run, executor, [&](Id k, const ClientData& own, const auto& predict) {
+        all[k] = {k, std::vector<double>(classes), std::vector<std::size_t>(classes)};
+        each(own, [&](const ClientData& data) {
+            add_class_losses<real<M>>(all[k], predict, *data.examples, data.test, outputs);
+        });
+    });
+    return all;
+}
+
+}  // namespace detail
+
+template <Which W, class Me, class M, Executor E = exec::Serial>
+std::vector<report::analysis::ClassLoss> class_losses(const Federation<Me, M>& run, const E& executor = {}) {
+    return detail::class_losses_of<W>(run, executor, [](const ClientData& own, const auto& add) { add(own); });
+}
+
+template <Which W, class Me, class M, Executor E = exec::Serial>
+std::vector<report::analysis::ClassLoss> class_losses_on_union(const Federation<Me, M>& run, const E& executor = {}) {
+    return detail::class_losses_of<W>(run, executor, [&](const ClientData&, const auto& add) {
+        for (std::size_t k = 0; k < run.size(); ++k) add(run.data()[k]);
+    });
+}
+
+}  // namespace tessera
