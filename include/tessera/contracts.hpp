@@ -2,11 +2,13 @@
 // The contracts: model, rule, fold, method, plan, executor, and the values between them.
 #pragma once
 
+#include <tessera/contracts/divergence.hpp>
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/fold.hpp>
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/model.hpp>
 #include <tessera/contracts/plan.hpp>
+#include <tessera/contracts/prior.hpp>
 #include <tessera/contracts/rule.hpp>
 #include <tessera/contracts/site.hpp>

@@ -2,7 +2,23 @@
 // Named methods, one per header.
 #pragma once
 
+#include <tessera/method/apfl.hpp>
+#include <tessera/method/ditto.hpp>
+#include <tessera/method/fallback.hpp>
+#include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/fedavg_ft.hpp>
+#include <tessera/method/fedbabu.hpp>
+#include <tessera/method/fedbn.hpp>
+#include <tessera/method/fedper.hpp>
 #include <tessera/method/fedprox.hpp>
+#include <tessera/method/fedrep.hpp>
+#include <tessera/method/fedsim.hpp>
+#include <tessera/method/ft_part.hpp>
+#include <tessera/method/lg_fedavg.hpp>
 #include <tessera/method/local.hpp>
+#include <tessera/method/mtl.hpp>
+#include <tessera/method/partial.hpp>
+#include <tessera/method/per_fedavg.hpp>
+#include <tessera/method/pfedbred.hpp>
+#include <tessera/method/pfedme.hpp>

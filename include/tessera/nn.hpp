@@ -3,10 +3,15 @@
 #pragma once
 
 #include <tessera/nn/activation.hpp>
+#include <tessera/nn/additive.hpp>
 #include <tessera/nn/any_model.hpp>
+#include <tessera/nn/blend.hpp>
+#include <tessera/nn/horizontal.hpp>
 #include <tessera/nn/layer.hpp>
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/loss.hpp>
 #include <tessera/nn/network.hpp>
+#include <tessera/nn/norm.hpp>
+#include <tessera/nn/prox.hpp>
 #include <tessera/nn/sequential.hpp>
 #include <tessera/nn/zoo.hpp>

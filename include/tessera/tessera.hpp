@@ -5,11 +5,14 @@
 #include <tessera/contracts.hpp>
 #include <tessera/core.hpp>
 #include <tessera/data.hpp>
+#include <tessera/divergence.hpp>
 #include <tessera/exec.hpp>
 #include <tessera/fold.hpp>
 #include <tessera/io.hpp>
 #include <tessera/method.hpp>
 #include <tessera/nn.hpp>
+#include <tessera/order.hpp>
+#include <tessera/prior.hpp>
 #include <tessera/report.hpp>
 #include <tessera/rule.hpp>
 #include <tessera/runtime.hpp>

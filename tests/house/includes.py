@@ -8,7 +8,7 @@ import sys
 
 import self_check
 
-POLICIES = ["rule", "fold", "mask", "gate", "prior", "privacy", "sample"]
+POLICIES = ["rule", "fold", "mask", "gate", "divergence", "order", "prior", "privacy", "sample"]
 BELOW_RUNTIME = ["core", "contracts", "kernels", "interop", "data", "nn", *POLICIES, "exec", "report", "io"]
 
 # room: what its headers may include besides the room itself and the standard library. A name is a room, one header of

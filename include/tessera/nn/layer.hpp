@@ -16,6 +16,7 @@
 
 #include <tessera/core/layout.hpp>
 #include <tessera/core/random.hpp>
+#include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/dense.hpp>
 
 namespace tessera::nn {
@@ -52,6 +53,16 @@ concept GatheringLayer =
         { layer.forward(call, in, x, out, out) } -> std::same_as<void>;
         { layer.backward(call, in, x, in, in, in, out, out) } -> std::same_as<void>;
     };
+
+// The same in bytes, which a layer may read as they are.
+struct GatheredBytes {
+    kernels::ByteRows rows{};
+};
+template <class L, class R>
+concept ByteLayer = Layer<L, R> && requires(const L layer, const Call& call, const R* in, R* out, GatheredBytes x) {
+    { layer.forward(call, in, x, out, out) } -> std::same_as<void>;
+    { layer.backward(call, in, x, in, in, in, out, out) } -> std::same_as<void>;
+};
 
 // What a fused step does to the parameters, seen from a layer: pointers and scope counted from its own start.
 template <class R>

@@ -21,6 +21,7 @@ class Linear {
     static const R* const* rows(Gathered<R> x) {
         return x.rows;
     }
+    static const kernels::ByteRows& rows(const GatheredBytes& x) { return x.rows; }
     template <class X, class R>
     static constexpr bool Reads = requires(X x, const R* w, R* y, std::size_t n) {
         Backend::affine(rows(x), w, w, y, n, n, n);

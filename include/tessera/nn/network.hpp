@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include <tessera/contracts/model.hpp>
+#include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/vector.hpp>
 #include <tessera/nn/layer.hpp>
 #include <tessera/nn/loss.hpp>
@@ -81,8 +83,10 @@ public:
                                          s.momentum != 0 ? s.velocity->data() : nullptr},
                                .numbers = {R(s.rate), R(s.decay), R(s.terms.pull), R(s.momentum)},
                                .on = &s.terms.on};
-        layers_.step(run.call, w.data(), run.input(), run.z.data(), run.notes.data(), run.z.data(),
-                     static_cast<R*>(nullptr), update);
+        run.with_input([&](auto x) {
+            layers_.step(run.call, w.data(), x, run.z.data(), run.notes.data(), run.z.data(), static_cast<R*>(nullptr),
+                         update);
+        });
         return loss;
     }
     void predict(In<R> w, const Batch<R>& batch, Out<R> out) const {
@@ -117,31 +121,49 @@ public:
 
 private:
     static constexpr bool gathers = GatheringLayer<Layers, R>;
+    static constexpr bool reads_bytes = std::is_same_v<R, float> && ByteLayer<Layers, R>;
 
     struct Forward {
         Call call;
+        GatheredBytes raw;  // bytes, where the first layer reads them as they are
         Scratch<R> x, notes, z;
         Scratch<const R*> rows;
 
         Forward(const Network& net, In<R> w, const Batch<R>& batch)
             : call{batch.size(), Inputs, batch.training(), batch.draw()},
-              x(lies_ready(batch) ? 0 : batch.size() * Inputs),
+              raw(bytes_of(batch)),
+              x(in_bytes() || lies_ready(batch) ? 0 : batch.size() * Inputs),
               notes(batch.size() * Layers::notes(Inputs)),
               z(batch.size() * Layers::width(Inputs)),
               rows(gathers ? batch.size() : 0) {
-            for (std::size_t i = 0; i < batch.size(); ++i) load(batch, i);
-            net.layers_.forward(call, w.data(), input(), z.data(), notes.data());
+            for (std::size_t i = 0; !in_bytes() && i < batch.size(); ++i) load(batch, i);
+            with_input([&](auto in) { net.layers_.forward(call, w.data(), in, z.data(), notes.data()); });
         }
         void backward(const Network& net, In<R> w, In<R> dz, Out<R> out) const {
-            net.layers_.backward(call, w.data(), input(), z.data(), notes.data(), dz.data(), static_cast<R*>(nullptr),
-                                 out.data());
+            with_input([&](auto in) {
+                net.layers_.backward(call, w.data(), in, z.data(), notes.data(), dz.data(), static_cast<R*>(nullptr),
+                                     out.data());
+            });
         }
-        auto input() const {
-            if constexpr (gathers) return Gathered<R>{rows.data()};
-            else return static_cast<const R*>(x.data());
+        // f(what the first layer reads)
+        template <class F>
+        void with_input(const F& f) const {
+            if constexpr (reads_bytes)
+                if (in_bytes()) return f(raw);
+            if constexpr (gathers) f(Gathered<R>{rows.data()});
+            else f(static_cast<const R*>(x.data()));
         }
 
     private:
+        bool in_bytes() const { return reads_bytes && raw.rows.examples != nullptr; }
+        static GatheredBytes bytes_of([[maybe_unused]] const Batch<R>& batch) {
+            if constexpr (reads_bytes) {
+                const Examples& e = batch.examples();
+                if (e.storage == Storage::bytes && kernels::tiles_read(e.shift))
+                    return {{static_cast<const std::uint8_t*>(e.rows), batch.ids().data(), e.shift, e.scale}};
+            }
+            return {};
+        }
         // Rows are read in place when each begins a cache line; others are cheaper to copy than to read in halves
         // again and again (784-100-10, batch 20: 59 against 73 us).
         static bool lies_ready(const Batch<R>& batch) {

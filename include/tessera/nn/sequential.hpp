@@ -26,6 +26,9 @@ class Sequential {
         if constexpr (std::is_same_v<X, Gathered<R>>) {
             if constexpr (count > 0) return GatheringLayer<at<0>, R>;
             else return false;
+        } else if constexpr (std::is_same_v<X, GatheredBytes>) {
+            if constexpr (count > 0) return ByteLayer<at<0>, R>;
+            else return false;
         } else {
             return std::is_convertible_v<X, const R*>;
         }
@@ -77,7 +80,7 @@ public:
         return sum;
     }
 
-    // x is a matrix; it may also be a gathered minibatch where the first layer reads one.
+    // x is a matrix; it may also be a gathered minibatch, of numbers or bytes, where the first layer reads one.
     template <class R, class X>
         requires Reads<X, R>
     void forward(const Call& call, const R* w, X x, R* y, R* notes) const {

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Ditto (Li et al., ICML 2021).
+//
+//   client: w_k by FedAvg from w
+//           v_k: own epochs (or batches) on f(v) + lambda/2 |v - w|^2 from v_k, w as received
+//   server: as FedAvg
+//
+// v_k starts at the first w received. w is FedAvg's for every lambda; lambda = 0: v_k is Local's.
+#pragma once
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/contracts/rule.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/fold/mean.hpp>
+#include <tessera/rule/sgd.hpp>
+
+namespace tessera {
+
+template <class Local = rule::Sgd, class Fold = fold::Mean, class Own = Local>
+struct Ditto {
+    static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    Local local{};
+    Own personal{};
+    Fold fold{};
+    std::size_t epochs = 1, own_epochs = 1;
+    std::size_t steps = 0, own_steps = 0;  // instead of epochs: batches of the client's stream
+    double lambda = 0.1;
+    Weigh weights = Weigh::samples;
+    template <class R>
+    struct Client {
+        Vec<R> v;
+        Cursor cursor, own_cursor;
+    };
+
+    template <class M, class R = real<M>>
+    auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+        const auto received = w;
+        descend(at, w, at.work(epochs, steps, me.cursor), local);
+        descend(at, start(me.v, received), at.work(own_epochs, own_steps, me.own_cursor, Pass::own),
+                personal, {.toward = received, .pull = lambda});
+        return up(at, std::move(w), weights);
+    }
+    template <class M, class R = real<M>>
+    auto serve(const Site<M>& at, Vec<R> w, Client<R> me) const {
+        return plain(at, std::move(start(me.v, w)));
+    }
+    void validate() const { detail::require(lambda >= 0, "lambda must be 0 or more"); }
+};
+
+}  // namespace tessera

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The Bregman proximal map: theta near the minimum of f(x) + lambda D(x, mu), by gradient steps on one batch.
+//
+//   Prox         the objective, a model made of a model
+//   descend_prox steps of a rule on it
+//   Envelope     F_i(w) = min f + lambda D(., mu_i(w)) and its gradient (pFedBreD's Eq. 12 and 13)
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include <tessera/contracts/divergence.hpp>
+#include <tessera/contracts/model.hpp>
+#include <tessera/contracts/prior.hpp>
+#include <tessera/contracts/rule.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/kernels/vector.hpp>
+
+namespace tessera::nn {
+
+// Reads mu where it lies; model, geometry and mu must outlive it.
+template <Model M, Divergence<real<M>> Geometry>
+class Prox {
+public:
+    using Real = real<M>;
+
+    Prox(const M& model, const Geometry& geometry, In<Real> mu, double lambda)
+        : model_(&model), geometry_(&geometry), mu_(mu), slope_at_mu_(mu.size()), lambda_(lambda) {
+        geometry.gradient(mu, Out<Real>(slope_at_mu_));
+    }
+
+    Layout layout() const { return model_->layout(); }
+    std::size_t outputs() const { return model_->outputs(); }
+    void predict(In<Real> x, const Batch<Real>& b, Out<Real> out) const { model_->predict(x, b, out); }
+    double gradient(In<Real> x, const Batch<Real>& b, Out<Real> out) const {
+        const double loss = model_->gradient(x, b, out);
+        Vec<Real> slope(x.size());
+        geometry_->gradient(x, Out<Real>(slope));
+        for (std::size_t j = 0; j < x.size(); ++j) out[j] += static_cast<Real>(lambda_) * (slope[j] - slope_at_mu_[j]);
+        return loss + lambda_ * bregman<Real>(*geometry_, x, mu_, slope_at_mu_);
+    }
+
+private:
+    const M* model_;
+    const Geometry* geometry_;
+    In<Real> mu_;
+    Vec<Real> slope_at_mu_;
+    double lambda_;
+};
+
+// `steps` steps of a rule on f(x; b) + lambda D(x, mu), all on one batch, kept in the domain of the geometry. Where D
+// is half the squared distance the pull is a term of the step, which fused kernels read.
+template <Model M, class Q, class Geometry>
+void descend_prox(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, std::size_t steps, const Q& rule,
+                  const Geometry& geometry, const Vec<real<M>>& mu, double lambda) {
+    const auto repeat = [&](auto step) {
+        for (std::size_t k = 0; k < steps; ++k) {
+            step(x, b);
+            geometry.project(Out<real<M>>(x));
+        }
+    };
+    if constexpr (is_euclidean<Geometry>) {
+        repeat(walk(at, rule, {.toward = mu, .pull = lambda}));
+    } else {
+        const Prox<M, Geometry> objective(*at.model, geometry, mu, lambda);
+        repeat(walk(at.with(objective), rule));
+    }
+}
+
+// F_i(w) = min f + lambda D(., mu_i(w)), by a prior and K steps of a rule. Refers to what it is made of.
+template <class P, class Geometry, class Q>
+struct Envelope {
+    static_assert(check_divergence<Geometry, double>());
+    const P& prior;
+    const Geometry& geometry;
+    const Q& rule;
+    std::size_t steps;
+    double lambda;
+    ProxInit init;
+    Jacobian jacobian;
+    EvalModel served;
+
+    // Before the first step of a visit: w inside the domain, and a client that was never visited starts from it.
+    template <class R>
+    void enter(Vec<R>& w, Personal<R>& me) const {
+        geometry.project(Out<R>(w));
+        start(me.theta, w);
+        if (keeps_last()) start(me.w_last, w);
+    }
+    template <class R>
+    void leave(const Vec<R>& w, Personal<R>& me) const {
+        if (keeps_last()) me.w_last = w;
+    }
+    bool keeps_last() const { return tessera::detail::remembers<P> || served == EvalModel::w_local; }
+    // mu = mu_i(w) and me.theta; a prior may move w.
+    template <class M, class R = real<M>>
+    void minimise(const Site<M>& at, Vec<R>& w, const Drawn<R>& b, Personal<R>& me, Vec<R>& mu) const {
+        static_assert(check_prior<P, M>());
+        prior(at, w, b, me, mu);
+        if constexpr (tessera::detail::is_natural<P>) geometry.mean(Out<R>(mu));
+        geometry.project(Out<R>(mu));
+        const bool automatic = init == ProxInit::automatic;
+        const bool at_mean = automatic ? tessera::detail::starts_at_mean<P> : init == ProxInit::mu;
+        if (init != ProxInit::theta_prev) me.theta = at_mean ? mu : w;
+        descend_prox(at, me.theta, b.last(), steps, rule, geometry, mu, lambda);
+    }
+    // The same, and mu leaves as Dmu(w)' Hess g*(mu) (mu - theta): the gradient of F_i at w without its factor lambda.
+    template <class M, class R = real<M>>
+    void operator()(const Site<M>& at, Vec<R>& w, const Drawn<R>& b, Personal<R>& me, Vec<R>& mu) const {
+        minimise(at, w, b, me, mu);
+        geometry.envelope(Out<R>(mu), In<R>(me.theta));
+        if constexpr (DifferentiablePrior<P, M>)
+            if (jacobian == Jacobian::hvp) prior.pull_back(at, w, b, me, mu);
+    }
+    template <class R>
+    void move(Vec<R>& w, double rate, const Vec<R>& direction) const {
+        kernels::axpy(static_cast<R>(rate), direction.data(), w.data(), w.size());
+        geometry.project(Out<R>(w));
+    }
+    // mu_i(w) - theta_i on the client's next batches; zero if it has no data.
+    template <class M, class R = real<M>>
+    Vec<R> gap(const Site<M>& at, Vec<R> w, Personal<R> me) const {
+        enter(w, me);
+        Vec<R> mu = me.theta;
+        for (const auto b : local_steps(at, me.cursor, 1, prior)) minimise(at, w, b, me, mu);
+        for (std::size_t j = 0; j < mu.size(); ++j) mu[j] -= me.theta[j];
+        return mu;
+    }
+    // What cannot work at all, before round one.
+    template <class M, class R = real<M>>
+    void admit(const Site<M>&, const Vec<R>& w) const {
+        geometry.admit(In<R>(w));
+        tessera::detail::require(jacobian == Jacobian::identity || DifferentiablePrior<P, M>,
+                                 "jacobian = hvp needs a prior with `pull_back`; take identity, or write it");
+    }
+};
+template <class P, class G, class Q>
+Envelope(const P&, const G&, const Q&, std::size_t, double, ProxInit, Jacobian, EvalModel) -> Envelope<P, G, Q>;
+
+}  // namespace tessera::nn

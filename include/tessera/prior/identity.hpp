@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// mu = w: no personal prior. With it pFedBreD is pFedMe.
+#pragma once
+
+#include <tessera/contracts/prior.hpp>
+
+namespace tessera::prior {
+
+struct Identity {
+    static constexpr bool remembers = false;
+
+    template <class R>
+    void operator()(const auto&, const Vec<R>& w, const Drawn<R>&, const Personal<R>&, Vec<R>& mu) const {
+        mu = w;
+    }
+    void pull_back(const auto&, const auto&, const auto&, const auto&, auto&) const {}
+};
+
+}  // namespace tessera::prior

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A prior given by its natural parameter: mu = grad g(s_i(w)), where s_i is yours (Eq. 12).
+//
+// The map has the call of a prior and writes s. The geometry of the method turns s into a mean; for
+// divergence::Gaussian the two are the same. The map s = grad g*(w) gives mu = w.
+#pragma once
+
+#include <tessera/contracts/prior.hpp>
+
+namespace tessera::prior {
+
+template <class Map>
+struct Natural {
+    static constexpr bool natural = true, starts_at_mean = detail::starts_at_mean<Map>,
+                          remembers = detail::remembers<Map>;
+    Map map{};
+
+    std::size_t draws() const { return detail::draws_of(map); }
+
+    template <class M, class R = real<M>>
+    void operator()(const Site<M>& at, Vec<R>& w, const Drawn<R>& b, const Personal<R>& me, Vec<R>& s) const {
+        static_assert(check_prior<Map, M>());
+        map(at, w, b, me, s);
+    }
+};
+
+}  // namespace tessera::prior

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A warm round of the methods with personal models takes nothing from the heap. Replaces the global operator new of
+// this room's program, to count.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include <tessera/method/apfl.hpp>
+#include <tessera/method/ditto.hpp>
+#include <tessera/method/mtl.hpp>
+#include <tessera/method/per_fedavg.hpp>
+#include <tessera/method/pfedbred.hpp>
+#include <tessera/nn/zoo.hpp>
+#include <tessera/prior/hybrid.hpp>
+#include <tessera/runtime/federation.hpp>
+#include <tessera/sample/uniform.hpp>
+
+#include <support/toy_data.hpp>
+
+namespace {
+std::atomic<std::size_t> allocations{0};
+
+void* counted(std::size_t size, std::size_t alignment) {
+    allocations.fetch_add(1, std::memory_order_relaxed);
+    if (size == 0) size = 1;
+    void* block = alignment > alignof(std::max_align_t)
+                      ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
+                      : std::malloc(size);
+    if (!block) throw std::bad_alloc();
+    return block;
+}
+}  // namespace
+
+// Not inlined: GCC would see a free() of what an operator new gave, and warn. new[] and nothrow new call these.
+[[gnu::noinline]] void* operator new(std::size_t size) { return counted(size, 0); }
+[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
+    return counted(size, std::size_t(alignment));
+}
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
+
+using namespace tessera;
+
+namespace {
+// Allocations of the first round, and of ten later ones.
+template <class Me>
+std::pair<std::size_t, std::size_t> heap_use(const Me& method) {
+    using Net = nn::Mclr<support::Toy::width, support::Toy::classes>;
+    Federation<Me, Net> run{{}, support::toy_data({.clients = 8}), method, {.seed = 3, .batch = 5}};
+    const sample::Uniform sampler{.count = 3, .everyone_trains = true};
+    const auto one_round = [&] {
+        const std::size_t before = allocations;
+        run.round(sampler);
+        return allocations - before;
+    };
+    const std::size_t first = one_round();
+    for (int r = 0; r < 5; ++r) one_round();
+    std::size_t warm = 0;
+    for (int r = 0; r < 10; ++r) warm += one_round();
+    return {first, warm};
+}
+template <class Me>
+bool frugal(const Me& method) {
+    const auto [first, warm] = heap_use(method);
+    return first > 20 && warm == 0;  // the counter does count
+}
+}  // namespace
+
+TEST_CASE("a warm round takes nothing from the heap") {
+    CHECK(frugal(FedBreD<>{.steps = 3}));
+    CHECK(frugal(FedBreD<prior::Hybrid>{.prior = {.mh = prior::Reading::code}, .steps = 3}));
+    CHECK(frugal(FedBreD<prior::Hybrid>{.steps = 3, .jacobian = Jacobian::hvp}));
+    CHECK(frugal(PerFedAvg<>{.steps = 3, .meta_gradient = MetaGradient::hessian_free}));
+    CHECK(frugal(Ditto<>{}));
+    CHECK(frugal(Apfl<>{.mixing = nn::Mixing::per_step}));
+    CHECK(frugal(Mtl<>{}));
+}
