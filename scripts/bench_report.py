@@ -155,7 +155,7 @@ def allocations(run, _):
 def amx(run, _):
     if not run.data["machine"].get("amx"):
         raise NotMeasured("not measured: this CPU has no AMX")
-    raise NotMeasured("not measured: there is no amx kernel set yet")
+    raise NotMeasured("not measured: the amx set is not in this benchmark")
 
 
 PROMISES = [

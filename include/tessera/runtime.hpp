@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/runtime/checkpoint.hpp>
+#include <tessera/runtime/class_loss.hpp>
 #include <tessera/runtime/client.hpp>
 #include <tessera/runtime/cohort.hpp>
 #include <tessera/runtime/controls.hpp>
@@ -12,3 +13,4 @@
 #include <tessera/runtime/server.hpp>
 #include <tessera/runtime/setup.hpp>
 #include <tessera/runtime/store.hpp>
+#include <tessera/runtime/theory.hpp>

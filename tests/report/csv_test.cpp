@@ -96,9 +96,10 @@ TEST_CASE("clients, with as many label columns as the widest") {
     const auto rows = read(clients_csv(run));
     REQUIRE(rows.size() == 3);
     CHECK(rows[0] == std::vector<std::string>{"client", "n_train", "n_test", "accuracy_global", "accuracy_personal",
-                                              "gain", "loss_global", "loss_personal", "label_0", "label_1"});
-    CHECK(rows[1] == std::vector<std::string>{"3", "8", "4", "0.5", "0.75", "0.25", "", "", "5", "3"});
-    CHECK(rows[2] == std::vector<std::string>{"4", "2", "0", "", "", "", "", "", "0", "0"});
+                                              "gain", "loss_global", "loss_personal", "train_accuracy_global",
+                                              "train_accuracy_personal", "label_0", "label_1"});
+    CHECK(rows[1] == std::vector<std::string>{"3", "8", "4", "0.5", "0.75", "0.25", "", "", "", "", "5", "3"});
+    CHECK(rows[2] == std::vector<std::string>{"4", "2", "0", "", "", "", "", "", "", "", "0", "0"});
 }
 
 TEST_CASE("the decimal point is a point in every locale") {

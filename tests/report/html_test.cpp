@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <report/page.hpp>
+
 using namespace tessera::report;
+using page::count, page::figure, page::well_nested;
 
 namespace {
 
@@ -55,34 +57,12 @@ RunRecord some_run(std::size_t rounds, std::size_t clients, bool personal) {
     return run;
 }
 
-std::size_t count(std::string_view text, std::string_view part) {
-    std::size_t found = 0;
-    for (auto at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++found;
-    return found;
-}
-
-std::string figure(const std::string& page, const std::string& id) {
-    const auto from = page.find("<figure id=\"fig-" + id + "\"");
-    if (from == std::string::npos) return {};
-    return page.substr(from, page.find("</figure>", from) - from);
-}
-
 // Points of every line in a figure.
 std::size_t points(const std::string& figure) {
     std::size_t found = 0;
     for (auto at = figure.find("data-p=\""); at != std::string::npos; at = figure.find("data-p=\"", at + 1))
         found += count(figure.substr(at, figure.find("\">", at) - at), ",");
     return found;
-}
-
-bool well_nested(std::string_view page) {
-    for (const std::string_view tag : {"svg", "g", "figure", "table", "tr", "td", "th", "div", "ul", "li", "text",
-                                       "title", "h2", "h3", "main", "section"}) {
-        const std::string open = "<" + std::string(tag);
-        const std::size_t opened = count(page, open + ">") + count(page, open + " ");
-        if (opened != count(page, "</" + std::string(tag) + ">")) return false;
-    }
-    return true;
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ namespace detail {
 template <std::size_t Bytes>
 TESSERA_INLINE void exponential(float* at) {
     using Vec = V<float, Bytes>;
-    typedef std::int32_t Whole __attribute__((vector_size(Bytes)));
+    using Whole = Held<std::int32_t, Bytes>;
+    using Bits = Held<std::uint32_t, Bytes>;  // wraps around where nobody looks: below -87
     Vec& out = *reinterpret_cast<Vec*>(at);
     const Held<float, Bytes> x = out;
     // Adding 1.5 * 2^23 leaves x / ln 2, rounded to a whole number, in the low bits.
@@ -32,10 +33,10 @@ TESSERA_INLINE void exponential(float* at) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + (r + 1.0f);
-    const Whole power = (Whole)shifted << 23;  // 2^n, added to the exponent
-    const Whole scaled = (Whole)p + power;
+    const Bits power = (Bits)shifted << 23;  // 2^n, added to the exponent
+    const Bits scaled = (Bits)p + power;
     const Whole finite = x >= -87.0f;
-    out = x != x ? x : (Held<float, Bytes>)(scaled & finite);  // a NaN stays one
+    out = x != x ? x : (Held<float, Bytes>)(scaled & (Bits)finite);  // a NaN stays one
 }
 
 template <class R, std::size_t Bytes>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A run as two tables (RFC 4180): one row per round and evaluation, and one row per client.
+// A run as three tables (RFC 4180): one row per round and evaluation, one per client, one per number of an extra.
 // The decimal point is '.' in every locale; a number that is not finite is an empty field.
 #pragma once
 
@@ -9,8 +9,10 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tessera/report/evaluation.hpp>
+#include <tessera/report/extra.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/report/text.hpp>
 
@@ -80,16 +82,33 @@ inline std::string clients_csv(const RunRecord& run) {
     {
         detail::CsvRow row(out);
         for (const std::string_view name : {"client", "n_train", "n_test", "accuracy_global", "accuracy_personal",
-                                            "gain", "loss_global", "loss_personal"})
+                                            "gain", "loss_global", "loss_personal", "train_accuracy_global",
+                                            "train_accuracy_personal"})
             row << name;
         for (std::size_t c = 0; c < classes; ++c) row << "label_" + std::to_string(c);
     }
     for (const auto& client : run.per_client) {
         detail::CsvRow row(out);
         row << client.id << client.n_train << client.n_test << client.accuracy_global << client.accuracy_personal
-            << client.gain() << client.loss_global << client.loss_personal;
+            << client.gain() << client.loss_global << client.loss_personal << client.train_accuracy_global
+            << client.train_accuracy_personal;
         for (std::size_t c = 0; c < classes; ++c) row << (c < client.labels.size() ? client.labels[c] : 0);
     }
+    return out;
+}
+
+// x is empty where the kind has none; the name is the category or the point's text.
+inline std::string extras_csv(const std::vector<Extra>& extras) {
+    std::string out = "extra,kind,series,name,x,y\r\n";
+    for (const auto& extra : extras)
+        for (const auto& series : extra.series)
+            for (std::size_t i = 0; i < series.y.size(); ++i) {
+                const bool named = i < extra.categories.size();
+                detail::CsvRow row(out);
+                row << extra.id << word(extra.kind) << series.name
+                    << (named ? extra.categories[i] : series.texts.empty() ? "" : series.texts[i])
+                    << (series.x.empty() ? absent : series.x[i]) << series.y[i];
+            }
     return out;
 }
 

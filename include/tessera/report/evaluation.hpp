@@ -237,6 +237,17 @@ inline Spread spread(In<double> values) {
     return {.mean = values[0] + shift, .stddev = std::sqrt(squares / count)};
 }
 
+// The same with weights: mean sum p x / sum p, deviation of that mean. Values must not be NaN.
+inline Spread spread(const std::vector<Weighted>& all) {
+    double weight = 0, sum = 0, squares = 0;
+    for (const auto& each : all) weight += each.weight;
+    if (!(weight > 0)) return {};
+    for (const auto& each : all) sum += each.weight * (each.value - all[0].value);
+    const double shift = sum / weight;
+    for (const auto& each : all) squares += each.weight * std::pow(each.value - all[0].value - shift, 2);
+    return {.mean = all[0].value + shift, .stddev = std::sqrt(squares / weight)};
+}
+
 struct ClientCount {
     Id client = 0;
     double correct = 0, loss_sum = 0;

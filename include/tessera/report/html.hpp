@@ -14,7 +14,9 @@
 #include <vector>
 
 #include <tessera/report/evaluation.hpp>
+#include <tessera/report/extra.hpp>
 #include <tessera/report/html_assets.hpp>
+#include <tessera/report/html_extras.hpp>
 #include <tessera/report/html_figures.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/report/text.hpp>
@@ -25,7 +27,8 @@ namespace detail {
 
 class Page {
 public:
-    Page(const std::vector<RunRecord>& runs, std::string_view title) : runs_{runs}, title_(title) {}
+    Page(const std::vector<RunRecord>& runs, std::string_view title, const std::vector<Extra>& across)
+        : runs_{runs}, title_(title), across_(across) {}
 
     std::string write() {
         put(out_,
@@ -43,6 +46,7 @@ public:
         out_ += "</div>\n<h2>What personalization does to each client</h2>\n<div class=\"grid\">\n";
         put(out_, gain_against_size(runs_), gain_sorted(runs_), "</div>\n");
         spread_table();
+        out_ += extra_figures(runs_, across_);
         put(out_, "<h2>Cost</h2>\n<div class=\"grid\">\n", bytes_figure(runs_), seconds_figure(runs_), "</div>\n");
         data();
         evaluations_table();
@@ -145,6 +149,10 @@ private:
 
     // Clients once and clients by their test examples, as FedAlt's tables have it.
     void spread_table() {
+        const auto has_quantiles = [](const RunRecord& run) {
+            return std::ranges::find(run.extras, "quantiles", &Extra::id) != run.extras.end();
+        };
+        if (std::ranges::all_of(runs_.all, has_quantiles)) return;  // they stand once
         struct Column {
             std::string name;
             double ClientRecord::*accuracy;
@@ -178,18 +186,8 @@ private:
             }
             out_ += "</tr>\n";
         };
-        const auto mean = [](const std::vector<Weighted>& all) {
-            double sum = 0, weight = 0;
-            for (const auto& each : all) sum += each.weight * each.value, weight += each.weight;
-            return weight > 0 ? sum / weight : absent;
-        };
-        row("mean", mean);
-        row("standard deviation", [&](const std::vector<Weighted>& all) {
-            const double centre = mean(all);
-            std::vector<Weighted> squares = all;
-            for (auto& each : squares) each.value = (each.value - centre) * (each.value - centre);
-            return std::sqrt(mean(squares));
-        });
+        row("mean", [](const std::vector<Weighted>& all) { return spread(all).mean; });
+        row("standard deviation", [](const std::vector<Weighted>& all) { return spread(all).stddev; });
         for (const double q : quantile_levels)
             row(cat(fixed(100 * q, 0), " % quantile"), [q](const auto& all) { return quantile(all, q); });
         out_ += "</tbody></table></div>\n";
@@ -284,13 +282,17 @@ private:
 
     Runs runs_;
     std::string_view title_;
+    const std::vector<Extra>& across_;
     std::string out_;
 };
 
 }  // namespace detail
 
-inline std::string to_html(const std::vector<RunRecord>& runs, std::string_view title) {
-    return detail::Page(runs, title).write();
+// `across` are figures that compare the runs; those of one run are in its record.
+inline std::string to_html(const std::vector<RunRecord>& runs, std::string_view title,
+                           const std::vector<Extra>& across = {}) {
+    for (const auto& extra : across) extra.validate();
+    return detail::Page(runs, title, across).write();
 }
 
 }  // namespace tessera::report

@@ -49,6 +49,7 @@ figcaption p { font-size: 13px; color: var(--soft); margin: 2px 0 10px; }
 .ramp { display: flex; align-items: center; gap: 8px; font-size: 13px; color: var(--soft); margin-bottom: 8px; }
 .ramp i { width: 110px; height: 10px; border-radius: 3px; border: 1px solid var(--rule);
   background: linear-gradient(to right, transparent, var(--c0)); }
+.ramp i.minus { background: linear-gradient(to left, transparent, var(--c1)); }
 svg.chart { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { font-size: 11.5px; fill: var(--soft); }
 svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
@@ -58,6 +59,10 @@ svg .series path { fill: none; stroke: var(--c); stroke-width: 1.8; stroke-linej
 svg .series.dash path { stroke-dasharray: 5 4; stroke-linecap: butt; }
 svg .series > circle { fill: var(--c); } svg .dot { fill-opacity: .62; } svg .bar { fill: var(--c); }
 svg .ground { fill: none; stroke: var(--rule); } svg .cell { fill: var(--c0); shape-rendering: crispEdges; }
+svg .cell.minus { fill: var(--c1); }
+svg .series .violin { fill: var(--c); fill-opacity: .3; stroke-width: 1.2; }
+svg .quartiles { stroke: var(--c); stroke-width: 5; stroke-linecap: round; }
+svg .median { fill: var(--sheet); stroke: var(--c); stroke-width: 1.5; }
 svg .off { display: none; } svg .cross { stroke: var(--soft); visibility: hidden; pointer-events: none; }
 svg [data-tip]:hover { stroke: var(--ink); stroke-width: 1.2; }
 .scroll { overflow-x: auto; background: var(--sheet); border: 1px solid var(--rule); border-radius: 8px; }
@@ -70,6 +75,11 @@ td.v { overflow-wrap: anywhere; min-width: 110px; }
 small { display: block; color: var(--soft); font-size: 12px; line-height: 1.35; white-space: normal; min-width: 170px; }
 td code { font: 12.5px ui-monospace, "SF Mono", Consolas, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
 tr.differs th::after { content: " \2260"; color: var(--c1); }
+.wide { grid-column: 1 / -1; } figure th, figure th.n { white-space: normal; }
+figure thead th { vertical-align: bottom; }
+.numbers { margin: 6px 0 4px; font-size: 13px; } .numbers summary { color: var(--soft); cursor: pointer; }
+.numbers .scroll { max-height: 340px; overflow: auto; margin-top: 6px; } .numbers table { font-size: 12.5px; }
+.numbers p { margin-top: 6px; color: var(--soft); } .numbers td { white-space: nowrap; }
 .tip { position: fixed; z-index: 9; display: none; pointer-events: none; max-width: 320px; padding: 7px 10px;
   background: var(--ink); color: var(--ground); border-radius: 6px; font-size: 12.5px; line-height: 1.45; }
 ul.notes { margin: 0; padding-left: 20px; }
@@ -110,7 +120,9 @@ inline constexpr std::string_view script = R"js(
       });
       continue;
     }
-    const [left, right, low, high] = svg.dataset.x.split(" ").map(Number);
+    const along = svg.dataset.log === undefined ? x => x : Math.log;
+    const [left, right] = svg.dataset.x.split(" ").map(Number);
+    const [low, high] = svg.dataset.x.split(" ").slice(2).map(Number).map(along);
     const cross = svg.querySelector(".cross");
     const all = [...svg.querySelectorAll(".series")].map(node => ({node, name: node.dataset.name,
       points: node.dataset.p.trim().split(" ").filter(Boolean).map(pair => pair.split(",").map(Number))}));
@@ -123,9 +135,9 @@ inline constexpr std::string_view script = R"js(
       let best = null;
       for (const one of seen)
         for (const [x] of one.points)
-          if (best === null || Math.abs(x - wanted) < Math.abs(best - wanted)) best = x;
+          if (best === null || Math.abs(along(x) - wanted) < Math.abs(along(best) - wanted)) best = x;
       if (best === null) return hide();
-      const at = left + (best - low) / (high - low) * (right - left);
+      const at = left + (along(best) - low) / (high - low) * (right - left);
       cross.setAttribute("x1", at);
       cross.setAttribute("x2", at);
       cross.style.visibility = "visible";

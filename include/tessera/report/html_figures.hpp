@@ -4,32 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include <tessera/report/evaluation.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/report/svg.hpp>
+#include <tessera/report/svg_categories.hpp>
 #include <tessera/report/text.hpp>
 
 namespace tessera::report::detail {
-
-inline std::string shown(const Setting& setting) {
-    return std::visit(
-        [](const auto& value) -> std::string {
-            using T = std::remove_cvref_t<decltype(value)>;
-            if constexpr (std::same_as<T, bool>) return value ? "true" : "false";
-            else if constexpr (std::same_as<T, std::string>) return value;
-            else return digits(value);
-        },
-        setting.value());
-}
 
 inline std::string percent(double share, int decimals = 1) {
     return std::isfinite(share) ? fixed(100 * share, decimals) + " %" : "n/a";
@@ -50,28 +37,6 @@ inline std::string sentence(std::string text) {
 }
 inline std::string plural(std::size_t count, std::string_view noun) {
     return cat(digits(count), " ", noun, count == 1 ? "" : "s");
-}
-
-// What a run is called beside others: its algorithm, and the first settings that tell it from its namesakes.
-inline std::vector<std::string> names_of(const std::vector<RunRecord>& runs) {
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-        const Setting* name = runs[i].find("name") ? runs[i].find("name") : runs[i].find("algorithm");
-        names.push_back(name ? shown(*name) : runs.size() == 1 ? "run" : cat("run ", digits(i + 1)));
-    }
-    const std::vector<std::string> plain = names;
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-        std::size_t told = 0;
-        for (const auto& [key, value] : runs[i].config) {
-            const bool tells = std::ranges::any_of(runs, [&, &k = key, &v = value](const RunRecord& other) {
-                const auto o = static_cast<std::size_t>(&other - runs.data());
-                return plain[o] == plain[i] && other.find(k) && *other.find(k) != v;
-            });
-            if (tells && told < 2 && ++told) names[i] += cat(told == 1 ? " " : ", ", key, "=", shown(value));
-        }
-        if (std::ranges::count(plain, plain[i]) > 1 && told == 0) names[i] += cat(" #", digits(i + 1));
-    }
-    return names;
 }
 
 // When a run has several evaluations of a model, the page leads with the one most people mean.
@@ -150,9 +115,10 @@ struct Key {
     std::string_view shape;
 };
 inline std::string figure(std::string_view id, std::string_view title, const std::string& caption,
-                          const std::vector<Key>& legend, const std::string& chart, std::string_view if_empty) {
+                          const std::vector<Key>& legend, const std::string& chart, std::string_view if_empty,
+                          bool wide = false) {
     std::string out;
-    put(out, "<figure id=\"fig-", id, "\"><figcaption><h3>", title, "</h3>");
+    put(out, "<figure id=\"fig-", id, wide ? "\" class=\"wide\">" : "\">", "<figcaption><h3>", title, "</h3>");
     if (!chart.empty() && !caption.empty()) put(out, "<p>", escape_html(caption), "</p>");
     out += "</figcaption>";
     if (!chart.empty() && !legend.empty()) {
@@ -366,6 +332,15 @@ inline bool same_data(const RunRecord& a, const RunRecord& b) {
     });
 }
 
+// From what to what the colours of a heat map go.
+inline std::string ramp(const HeatMap& map) {
+    const auto [low, high] = map.range();
+    const std::string unit = map.unit.empty() ? "" : cat(" ", escape_html(map.unit));
+    const std::string minus = low < 0 ? cat(rounded(low, 3), "<i class=\"minus\"></i>") : "";
+    const std::string plus = high > 0 ? cat("<i></i>", rounded(high, 3)) : "";
+    return cat("<div class=\"ramp\">", minus, "0", plus, unit, ", root scale</div>");
+}
+
 // The classes of each client where they are known, and its size.
 inline std::string data_figures(const Runs& runs, std::size_t i) {
     const auto& clients = runs.all[i].per_client;
@@ -375,19 +350,19 @@ inline std::string data_figures(const Runs& runs, std::size_t i) {
                 .column_title = "client",
                 .row_title = "class",
                 .unit = "examples"};
-    std::size_t most = 0, examples = 0;
+    std::size_t classes = 0, examples = 0;
     for (const auto& client : clients) {
-        map.names.push_back(cat("client ", digits(client.id)));
-        map.columns.push_back(client.labels);
-        for (const std::size_t count : client.labels) most = std::max(most, count);
+        map.names.push_back(digits(client.id));
+        map.columns.emplace_back(client.labels.begin(), client.labels.end());
+        classes = std::max(classes, client.labels.size());
         examples += client.n_train;
     }
+    for (std::size_t c = 0; c < classes; ++c) map.rows.push_back(digits(c));
     const std::string total = cat(plural(clients.size(), "client"), ", ", plural(examples, "training example"), ".");
     std::string out;
     if (const std::string chart = heat_map(map); !chart.empty()) {
-        const std::string scale = cat("<div class=\"ramp\">0<i></i>", digits(most), " examples, root scale</div>");
         out = figure("classes" + suffix, "Classes per client" + whose, "A column is a client, a row a class.", {},
-                     scale + chart, "");
+                     ramp(map) + chart, "");
     }
     const std::size_t stride = stride_of(clients.size(), 400);
     std::vector<Mark> bars;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <tessera/report/evaluation.hpp>
+#include <tessera/report/extra.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/report/text.hpp>
 
@@ -141,10 +142,59 @@ inline void write(JsonWriter& json, const ClientRecord& client) {
         json.member("accuracy_personal", client.accuracy_personal);
         json.member("loss_global", client.loss_global);
         json.member("loss_personal", client.loss_personal);
+        json.member("train_accuracy_global", client.train_accuracy_global);
+        json.member("train_accuracy_personal", client.train_accuracy_personal);
         json.key("labels").array([&] {
             for (const std::size_t count : client.labels) json.value(count);
         });
     });
+}
+
+inline void write(JsonWriter& json, const Extra& extra) {
+    const auto list = [&](std::string_view name, const auto& values) {
+        json.key(name).array([&] {
+            for (const auto& value : values) json.value(value);
+        });
+    };
+    const auto axis = [&](std::string_view name, const Axis& what) {
+        json.key(name).object([&] {
+            json.member("title", what.title);
+            json.member("unit", what.unit);
+        });
+    };
+    json.object([&] {
+        json.member("id", extra.id);
+        json.member("title", extra.title);
+        json.member("caption", extra.caption);
+        json.member("kind", word(extra.kind));
+        axis("x", extra.x);
+        axis("y", extra.y);
+        list("categories", extra.categories);
+        json.key("series").array([&] {
+            for (const auto& series : extra.series)
+                json.object([&] {
+                    json.member("name", series.name);
+                    list("x", series.x);
+                    list("y", series.y);
+                    list("texts", series.texts);
+                });
+        });
+    });
+}
+
+inline void write(JsonWriter& json, const std::vector<Extra>& all) {
+    json.array([&] {
+        for (const auto& extra : all) json.line(), write(json, extra);
+    });
+}
+
+// Figures that compare runs belong to none of them.
+inline std::string to_json(const std::vector<Extra>& across) {
+    std::string out;
+    JsonWriter json(out);
+    write(json, across);
+    out += '\n';
+    return out;
 }
 
 // One round on one line: append it to a file while the run goes on.
@@ -184,6 +234,8 @@ inline std::string to_json(const RunRecord& run) {
         json.key("notes").array([&] {
             for (const auto& note : run.notes) json.value(note);
         });
+        json.line();
+        write(json.key("extras"), run.extras);
     });
     out += '\n';
     return out;

@@ -16,6 +16,8 @@
 #include <tessera/core/error.hpp>
 #include <tessera/core/view.hpp>
 #include <tessera/report/evaluation.hpp>
+#include <tessera/report/extra.hpp>
+#include <tessera/report/text.hpp>
 
 namespace tessera::report {
 
@@ -59,9 +61,11 @@ struct ClientRecord {
     std::size_t n_train = 0, n_test = 0;
     double accuracy_global = absent, accuracy_personal = absent;
     double loss_global = absent, loss_personal = absent;
+    double train_accuracy_global = absent, train_accuracy_personal = absent;  // on its training data
     std::vector<std::size_t> labels{};  // training examples per class, when the task has classes
 
     double gain() const { return accuracy_personal - accuracy_global; }  // absent when either is
+    double train_gain() const { return train_accuracy_personal - train_accuracy_global; }
 };
 
 struct RunRecord {
@@ -72,6 +76,15 @@ struct RunRecord {
     std::vector<ClientRecord> per_client{};
     std::string state_hash{};
     std::vector<std::string> notes{};
+    std::vector<Extra> extras{};
+
+    // Figures stand in the order in which they came; one of the same id takes the place of the earlier.
+    void add(Extra extra) {
+        extra.validate();
+        const auto known = std::ranges::find(extras, extra.id, &Extra::id);
+        if (known == extras.end()) extras.push_back(std::move(extra));
+        else *known = std::move(extra);
+    }
 
     // Replaces an earlier value of the same name: a name stands once.
     void set(std::string_view name, Setting value) {
@@ -90,17 +103,61 @@ struct RunRecord {
 };
 
 // Writes a result into the clients' rows; `rows` is in order of id, ids that have no row get one.
-template <Which W, When T, Whom P>
-void fill(std::vector<ClientRecord>& rows, const PerClient<W, T, SplitOf::test, P>& result) {
+template <Which W, When T, SplitOf S, Whom P>
+void fill(std::vector<ClientRecord>& rows, const PerClient<W, T, S, P>& result) {
+    static_assert(S != SplitOf::validation, "tessera::report::fill: per-client rows hold test and training results");
     tessera::detail::require(result.on() == On::local(), "per-client rows hold results on the clients' own data");
     for (const auto& count : result.counts()) {
         auto row = std::ranges::lower_bound(rows, count.client, {}, &ClientRecord::id);
         if (row == rows.end() || row->id != count.client) row = rows.insert(row, ClientRecord{.id = count.client});
-        const auto n = static_cast<double>(count.n);
-        row->n_test = count.n;
-        (W == Which::global ? row->accuracy_global : row->accuracy_personal) = count.correct / n;
-        (W == Which::global ? row->loss_global : row->loss_personal) = count.loss_sum / n;
+        const double accuracy = count.correct / static_cast<double>(count.n);
+        if constexpr (S == SplitOf::train) {
+            row->n_train = count.n;
+            (W == Which::global ? row->train_accuracy_global : row->train_accuracy_personal) = accuracy;
+        } else {
+            row->n_test = count.n;
+            (W == Which::global ? row->accuracy_global : row->accuracy_personal) = accuracy;
+            (W == Which::global ? row->loss_global : row->loss_personal) =
+                count.loss_sum / static_cast<double>(count.n);
+        }
     }
 }
+
+namespace detail {
+
+inline std::string shown(const Setting& setting) {
+    return std::visit(
+        [](const auto& value) -> std::string {
+            using T = std::remove_cvref_t<decltype(value)>;
+            if constexpr (std::same_as<T, bool>) return value ? "true" : "false";
+            else if constexpr (std::same_as<T, std::string>) return value;
+            else return digits(value);
+        },
+        setting.value());
+}
+
+// What a run is called beside others: its algorithm, and the first settings that tell it from its namesakes.
+inline std::vector<std::string> names_of(const std::vector<RunRecord>& runs) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        const Setting* name = runs[i].find("name") ? runs[i].find("name") : runs[i].find("algorithm");
+        names.push_back(name ? shown(*name) : runs.size() == 1 ? "run" : cat("run ", digits(i + 1)));
+    }
+    const std::vector<std::string> plain = names;
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+        std::size_t told = 0;
+        for (const auto& [key, value] : runs[i].config) {
+            const bool tells = std::ranges::any_of(runs, [&, &k = key, &v = value](const RunRecord& other) {
+                const auto o = static_cast<std::size_t>(&other - runs.data());
+                return plain[o] == plain[i] && other.find(k) && *other.find(k) != v;
+            });
+            if (tells && told < 2 && ++told) names[i] += cat(told == 1 ? " " : ", ", key, "=", shown(value));
+        }
+        if (std::ranges::count(plain, plain[i]) > 1 && told == 0) names[i] += cat(" #", digits(i + 1));
+    }
+    return names;
+}
+
+}  // namespace detail
 
 }  // namespace tessera::report

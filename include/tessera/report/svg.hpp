@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Charts as inline SVG text: lines, dots, bars and a heat map, with axes whose ticks fall on round numbers.
+// Charts as inline SVG text: lines, dots and bars over numbers. Ticks fall on round numbers.
 //
 // One drawing serves a phone and a desk: the view box is small, so that text stays legible when it is scaled down,
 // and colours are classes (c0 .. c6) that the page defines for light, dark and print. Values come in the unit that
@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -95,6 +96,11 @@ inline std::vector<Tick> decade_ticks(double low, double high) {
     return out;
 }
 
+// Every how many one has to take to keep at most `most`.
+inline std::size_t stride_of(std::size_t count, std::size_t most) {
+    return std::max<std::size_t>(1, (count + most - 1) / most);
+}
+
 // From values to places along one side of the drawing.
 class Scale {
 public:
@@ -107,9 +113,11 @@ public:
             ticks_ = decade_ticks(low_, high_);
             return;
         }
-        // Rounding noise between equal values is not a range worth an axis.
-        if (range.high - range.low <= 1e-9 * std::max(std::abs(range.low), std::abs(range.high))) {
-            const double pad = axis.integers ? 1 : range.high == 0 ? 1 : 0.05 * std::abs(range.high);
+        // Rounding noise between equal values is not a range worth an axis, and below `tiny` a step is no number.
+        constexpr double tiny = 1e-290;
+        if (range.high - range.low <= std::max(tiny, 1e-9 * std::max(std::abs(range.low), std::abs(range.high)))) {
+            const double share = 0.05 * std::abs(range.high);
+            const double pad = axis.integers || share < tiny ? 1 : share;
             range = {range.low == 0 && axis.from_zero ? 0 : range.low - pad, range.high + pad};
         }
         double step = nice_step(range.high - range.low, wanted);
@@ -118,12 +126,21 @@ public:
         high_ = snap ? std::ceil(range.high / step - 1e-9) * step : range.high;
         ticks_ = linear_ticks(low_, high_, step);
     }
+    // Slots of width one, each under its name.
+    Scale(const std::vector<std::string>& names, double from, double to)
+        : from_(from), to_(to), high_(static_cast<double>(std::max<std::size_t>(1, names.size()))), log_(false) {
+        constexpr double narrowest = 22;  // two or three characters
+        const double fit = std::max(1.0, std::floor((to - from) / narrowest));
+        for (std::size_t i = 0; i < names.size(); i += stride_of(names.size(), static_cast<std::size_t>(fit)))
+            ticks_.push_back({static_cast<double>(i) + 0.5, names[i]});
+    }
     double operator()(double value) const {
         const double share = log_ ? std::log(value / low_) / std::log(high_ / low_) : (value - low_) / (high_ - low_);
         return from_ + share * (to_ - from_);
     }
     double low() const { return low_; }
     double high() const { return high_; }
+    bool logarithmic() const { return log_; }
     const std::vector<Tick>& ticks() const { return ticks_; }
 
 private:
@@ -152,12 +169,13 @@ inline std::vector<Point> thinned(const std::vector<Point>& points) {
     return out;
 }
 
-// Every how many one has to take to keep at most `most`.
-inline std::size_t stride_of(std::size_t count, std::size_t most) {
-    return std::max<std::size_t>(1, (count + most - 1) / most);
-}
-
 inline std::string colour_class(std::size_t colour) { return cat("c", digits(colour % palette)); }
+
+// How often values occur, as the outline of a violin.
+struct Outline {
+    std::vector<double> at, width;  // width 1 is the widest
+    double quarter, median, three_quarters;
+};
 
 // A drawing under way: a frame with axes, then whatever is put into it.
 class Plot {
@@ -166,16 +184,24 @@ public:
 
     Plot(std::string_view label, std::string_view kind, Range x_range, Range y_range, const Axis& x, const Axis& y)
         : x_(x_range, x, false, 6, left, right), y_(y_range, y, true, 5, bottom, top) {
-        start(label, kind, x, y);
-        for (const auto& tick : y_.ticks()) {
-            line(tick.value == 0 ? "zero" : "grid", left, y_(tick.value), right, y_(tick.value));
-            text("end", left - 7, y_(tick.value) + 4, tick.label);
-        }
+        frame(label, kind, x, y);
         for (const auto& tick : x_.ticks()) {
             line("tick", x_(tick.value), bottom, x_(tick.value), bottom + 4);
             text("middle", x_(tick.value), bottom + 19, tick.label);
         }
-        line("axis", left, bottom, right, bottom);
+    }
+    // Along x one slot for each name.
+    Plot(std::string_view label, std::string_view kind, const std::vector<std::string>& names, Range y_range,
+         const Axis& x, const Axis& y)
+        : x_(names, left, right), y_(y_range, y, true, 5, bottom, top) {
+        frame(label, kind, x, y);
+        const auto& ticks = x_.ticks();
+        const double room = ticks.size() < 2 ? right - left : x_(ticks[1].value) - x_(ticks[0].value);
+        for (const auto& tick : ticks) {
+            const auto lines = in_two_lines(tick.label, room);
+            text("middle", x_(tick.value), bottom + 14, lines[0]);
+            if (!lines[1].empty()) text("middle", x_(tick.value), bottom + 28, lines[1]);
+        }
     }
 
     void add(const Series& series, std::size_t number) {
@@ -215,6 +241,20 @@ public:
             at(a), "\" width=\"", at(std::max(wide - gap, 0.4)), "\" height=\"", at(std::max(b - a, 0.6)), "\"><title>",
             escape_html(mark.text), "</title></rect>");
     }
+    // The outline of a density over y around the slot at x, with median (dot) and quartiles (stroke).
+    void violin(const Outline& outline, double x, std::size_t colour, std::string_view tip) {
+        constexpr double half = 0.42;
+        put(out_, "<g class=\"", colour_class(colour), "\"><path class=\"violin\" d=\"");
+        const auto edge = [&](std::size_t i, double side) {
+            put(out_, i == 0 && side > 0 ? "M" : "L", at(x_(x + side * half * outline.width[i])), " ",
+                at(y_(outline.at[i])));
+        };
+        for (std::size_t i = 0; i < outline.at.size(); ++i) edge(i, 1);
+        for (std::size_t i = outline.at.size(); i-- > 0;) edge(i, -1);
+        put(out_, "Z\"><title>", escape_html(tip), "</title></path>");
+        line("quartiles", x_(x), y_(outline.quarter), x_(x), y_(outline.three_quarters));
+        put(out_, "<circle class=\"median\" cx=\"", at(x_(x)), "\" cy=\"", at(y_(outline.median)), "\" r=\"3\"/></g>");
+    }
     void open(std::size_t number) { put(out_, "<g class=\"series\" data-series=\"", digits(number), "\">"); }
     void close() { out_ += "</g>"; }
 
@@ -226,15 +266,31 @@ public:
 private:
     static std::string at(double place) { return rounded(std::round(place * 100) / 100, 6); }
 
-    void start(std::string_view label, std::string_view kind, const Axis& x, const Axis& y) {
+    // A name in the room of its slot: whole, in two lines, or cut.
+    static std::array<std::string, 2> in_two_lines(std::string_view name, double room) {
+        constexpr double character = 8.2;  // of the largest font the page sets, that of a phone
+        const auto fit = static_cast<std::size_t>(std::max(2.0, room / character));
+        if (length_of(name) <= fit) return {std::string(name), ""};
+        const auto space = name.substr(0, std::min(name.size(), fit + 1)).rfind(' ');
+        if (space == std::string_view::npos || space == 0) return {shortened(name, fit), ""};
+        return {std::string(name.substr(0, space)), shortened(name.substr(space + 1), fit)};
+    }
+
+    void frame(std::string_view label, std::string_view kind, const Axis& x, const Axis& y) {
         put(out_, "<svg class=\"chart ", kind, "\" viewBox=\"0 0 480 296\" role=\"img\" aria-label=\"",
             escape_html(label), "\" data-x=\"", digits(left), " ", digits(right), " ", digits(x_.low()), " ",
-            digits(x_.high()), "\" data-title=\"", escape_html(x.title), "\" data-unit=\"", escape_html(y.unit), "\">");
+            digits(x_.high()), "\" data-title=\"", escape_html(x.title), "\" data-unit=\"", escape_html(y.unit),
+            x_.logarithmic() ? "\" data-log=\"" : "", "\">");
         const auto titled = [](const Axis& axis) {
             return axis.unit.empty() ? axis.title : cat(axis.title, " (", axis.unit, ")");
         };
         text("start title", 2, 14, titled(y));
         text("end title", right, height - 6, titled(x));
+        for (const auto& tick : y_.ticks()) {
+            line(tick.value == 0 ? "zero" : "grid", left, y_(tick.value), right, y_(tick.value));
+            text("end", left - 7, y_(tick.value) + 4, tick.label);
+        }
+        line("axis", left, bottom, right, bottom);
     }
     void line(std::string_view kind, double x1, double y1, double x2, double y2) {
         put(out_, "<line class=\"", kind, "\" x1=\"", at(x1), "\" y1=\"", at(y1), "\" x2=\"", at(x2), "\" y2=\"",
@@ -248,6 +304,12 @@ private:
     std::string out_;
 };
 
+// A logarithmic axis is for positive values; else it is a plain one.
+inline Axis drawable(Axis axis, const Range& range) {
+    axis.logarithmic = axis.logarithmic && range.low > 0;
+    return axis;
+}
+
 }  // namespace detail
 
 // Empty when no series has a finite point.
@@ -257,7 +319,7 @@ inline std::string line_chart(std::string_view label, const Axis& x, const Axis&
         for (const auto& point : series.points)
             if (std::isfinite(point.y)) xs.add(point.x), ys.add(point.y);
     if (ys.empty()) return {};
-    detail::Plot plot(label, "lines", xs, ys, x, y);
+    detail::Plot plot(label, "lines", xs, ys, detail::drawable(x, xs), detail::drawable(y, ys));
     for (std::size_t i = 0; i < all.size(); ++i) plot.add(all[i], i);
     return plot.finish();
 }
@@ -269,11 +331,10 @@ inline std::string dot_chart(std::string_view label, const Axis& x, const Axis& 
     for (const auto& group : groups)
         for (const auto& mark : group) xs.add(mark.x), ys.add(mark.y);
     if (ys.empty()) return {};
-    Axis x_axis = x;
-    x_axis.logarithmic = x.logarithmic && xs.low > 0;
+    const Axis x_axis = detail::drawable(x, xs);
     // Dots at the very edge would be cut by the frame.
     if (!x_axis.logarithmic) xs = {xs.low - 0.02 * (xs.high - xs.low), xs.high + 0.02 * (xs.high - xs.low)};
-    detail::Plot plot(label, "dots", xs, ys, x_axis, y);
+    detail::Plot plot(label, "dots", xs, ys, x_axis, detail::drawable(y, ys));
     for (std::size_t g = 0; g < groups.size(); ++g) {
         plot.open(g);
         const std::size_t stride = detail::stride_of(groups[g].size(), most_points);
@@ -295,60 +356,6 @@ inline std::string bar_chart(std::string_view label, const Axis& x, const Axis& 
     for (const auto& mark : marks) plot.bar(mark, span);
     plot.close();
     return plot.finish();
-}
-
-// Columns of counts; the darker, the more. Column i belongs to names[i]; absent classes are left empty.
-struct HeatMap {
-    std::string label, column_title, row_title, unit;
-    std::vector<std::string> names{};
-    std::vector<std::vector<std::size_t>> columns{};
-};
-
-inline std::string heat_map(const HeatMap& map) {
-    using namespace detail;
-    constexpr std::size_t most_cells = 6000;
-    std::size_t rows = 0, most = 0;
-    for (const auto& column : map.columns) {
-        rows = std::max(rows, column.size());
-        for (const std::size_t count : column) most = std::max(most, count);
-    }
-    if (rows == 0 || most == 0) return {};
-    const std::size_t columns = map.columns.size();
-    const std::size_t stride = stride_of(columns, std::max<std::size_t>(1, most_cells / rows));
-    const auto shown = static_cast<double>((columns + stride - 1) / stride);
-    const double wide = (Plot::right - Plot::left) / shown;
-    const double high = (Plot::bottom - Plot::top) / static_cast<double>(rows);
-    const auto at = [](double place) { return rounded(std::round(place * 100) / 100, 6); };
-
-    std::string out =
-        cat("<svg class=\"chart heat\" viewBox=\"0 0 480 296\" role=\"img\" aria-label=\"", escape_html(map.label),
-            "\"><text class=\"start title\" x=\"2\" y=\"14\">", escape_html(map.row_title),
-            "</text><text class=\"end title\" x=\"466\" y=\"290\">", escape_html(map.column_title),
-            "</text><rect class=\"ground\" x=\"56\" y=\"28\" "
-            "width=\"410\" height=\"222\"/>");
-    // The root of the share: small counts stay visible beside large ones.
-    for (std::size_t i = 0; i < columns; i += stride)
-        for (std::size_t r = 0; r < map.columns[i].size(); ++r) {
-            const std::size_t count = map.columns[i][r];
-            if (count == 0) continue;
-            const double strength = std::sqrt(static_cast<double>(count) / static_cast<double>(most));
-            put(out, "<rect class=\"cell\" x=\"", at(Plot::left + static_cast<double>(i / stride) * wide), "\" y=\"",
-                at(Plot::top + static_cast<double>(r) * high), "\" width=\"", at(wide), "\" height=\"", at(high),
-                "\" fill-opacity=\"", fixed(0.08 + 0.92 * strength, 2), "\"><title>", escape_html(map.names[i]),
-                ", class ", digits(r), ": ", digits(count), " ", escape_html(map.unit), "</title></rect>");
-        }
-    const auto tick_step = [](std::size_t count, double wanted) {
-        return std::max(1.0, nice_step(static_cast<double>(count), wanted));
-    };
-    for (const auto& tick : linear_ticks(0, static_cast<double>(rows - 1), tick_step(rows, 10)))
-        put(out, "<text class=\"end\" x=\"49\" y=\"", at(Plot::top + (tick.value + 0.5) * high + 4), "\">", tick.label,
-            "</text>");
-    for (const auto& tick : linear_ticks(0, static_cast<double>(columns - 1), tick_step(columns, 6))) {
-        const double place = Plot::left + (std::floor(tick.value / static_cast<double>(stride)) + 0.5) * wide;
-        put(out, "<text class=\"middle\" x=\"", at(place), "\" y=\"269\">", tick.label, "</text>");
-    }
-    out += "</svg>";
-    return out;
 }
 
 }  // namespace tessera::report

@@ -100,6 +100,23 @@ void each_character(std::string_view text, Visit visit) {
     }
 }
 
+inline std::size_t length_of(std::string_view text) {
+    std::size_t characters = 0;
+    each_character(text, [&](std::string_view) { ++characters; });
+    return characters;
+}
+
+// At most `most` characters; the last one says that there were more.
+inline std::string shortened(std::string_view text, std::size_t most) {
+    if (length_of(text) <= most) return std::string(text);
+    std::string out;
+    std::size_t kept = 0;
+    each_character(text, [&](std::string_view character) {
+        if (++kept < most) out += character;
+    });
+    return out + "\xE2\x80\xA6";
+}
+
 // Text for HTML content and quoted attributes.
 inline std::string escape_html(std::string_view text) {
     std::string out;

@@ -49,10 +49,10 @@ public:
             throw WireError("the message is for client " + std::to_string(frame.client) + ", this is client " +
                             std::to_string(id_));
         auto received = io::decode_payload<Down>(frame, io::Kind::download, setup_->initial.size());
-        if constexpr (!detail::names_open<Me> && !detail::names_send<Me>)
-            if (received.size() != setup_->initial.size())
-                throw WireError("the download holds " + std::to_string(received.size()) + " numbers, the model has " +
-                                std::to_string(setup_->initial.size()) + " parameters");
+        if constexpr (!detail::names_send<Me>)
+            if (received.size() != setup_->download_size)
+                throw WireError("the download holds " + std::to_string(received.size()) + " numbers, this method sends " +
+                                std::to_string(setup_->download_size));
         if (!all_finite(received)) throw WireError("the download holds a number that is not finite");
         const auto upload = visit(std::move(received), static_cast<std::size_t>(frame.round), workspace);
         return io::encode_frame(io::Kind::upload, setup_->initial.size(), frame.round, id_, upload);

@@ -85,6 +85,7 @@ struct Setup {
     Me method;
     Settings settings;
     Vec<R> initial;
+    std::size_t download_size = 0;  // of what the default `send` gives; 0 where a method sends its own
 
     // A warm start is the vector an earlier stage ended with; empty draws the initial parameters from the seed.
     Setup(M m, Me me, Settings s, Vec<R> warm_start = {})
@@ -99,6 +100,10 @@ struct Setup {
                                                  " parameters, the model has " + std::to_string(d));
         for (const R x : initial)
             detail::require(std::isfinite(x), "the warm start holds a number that is not finite");
+        if constexpr (!detail::names_send<Me>) {
+            Workspace<R> workspace;
+            download_size = open_at<Me, M>(method, site({}, 0, 0, workspace), initial, 1).w.size();
+        }
     }
 
     Site<M> site(const ClientData& data, Id id, std::size_t round, Workspace<R>& workspace) const {

@@ -9,7 +9,7 @@
 //
 // Norms come from power iterations whose products with the Hessian are central differences of full-batch gradients, so
 // they approach the true ones from below. Dropout is off: the noise is that of the minibatches alone. Costs about
-// 8 power_steps + 2 passes over each client's training data; nothing of the run changes.
+// 12 power_steps + 2 passes over each client's training data; nothing of the run changes.
 #pragma once
 
 #include <algorithm>
@@ -186,10 +186,11 @@ ClientConstants<real<M>> constants_at(const Site<M>& at, const SplitPoint<real<M
 template <class Me, class M>
     requires requires(const Federation<Me, M>& run, const Me& me) { me.own, run.server().w, run.client(0).v; }
 SplitPoint<real<M>> split_point(const Federation<Me, M>& run, Id k) {
-    const auto& [model, method, settings, initial] = run.setup();
-    SplitPoint<real<M>> point{initial, on(method.own, model, k), off(method.own, model)};
+    const auto& model = run.setup().model;
+    const auto& own = run.setup().method.own;
+    SplitPoint<real<M>> point{run.setup().initial, on(own, model, k), off(own, model)};
     scatter(run.server().w, point.common, point.w);
-    lacking(method.own, model, k).each(point.w.size(), [&](Range r) {
+    lacking(own, model, k).each(point.w.size(), [&](Range r) {
         std::fill(point.w.data() + r.begin, point.w.data() + r.end, real<M>(0));
     });
     if (const auto state = run.client(k); !state.v.empty()) scatter(state.v, point.own, point.w);

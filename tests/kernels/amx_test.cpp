@@ -1,0 +1,447 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The tile kernels on a tile unit in software, which every machine has; on the processor's own where it has one.
+#include <tessera/kernels/amx.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tessera/kernels/reference/dense.hpp>
+#include <tessera/kernels/reference/tiles.hpp>
+#include <tessera/nn/zoo.hpp>
+
+#include <support/bits.hpp>
+#include <support/kernel_sets.hpp>
+#include <support/rounding.hpp>
+#include <support/toy_numbers.hpp>
+
+namespace {
+
+using namespace tessera;
+using namespace tessera::support;
+using kernels::reference::Tiles;
+
+struct Shape {
+    std::size_t batch, in, out;
+};
+
+// Around one and two tiles of examples, inputs and outputs, and around a block of 32.
+template <class F>
+void for_each_shape(F&& check) {
+    for (const std::size_t batch : {1u, 15u, 16u, 17u, 31u, 32u, 33u, 65u})
+        for (const std::size_t in : {1u, 15u, 16u, 17u, 31u, 32u, 33u, 65u})
+            for (const std::size_t out : {1u, 15u, 16u, 17u, 31u, 33u, 50u}) check(Shape{batch, in, out});
+    for (const Shape s : {Shape{512, 40, 20}, Shape{20, 784, 10}, Shape{3, 0, 5}, Shape{3, 5, 0}}) check(s);
+}
+
+// Bytes in a shuffled order with a repetition, and what they mean in double.
+struct Bytes {
+    std::vector<std::uint8_t> pixels;
+    std::vector<Index> ids;
+    kernels::ByteRows rows;
+    std::vector<double> exact, magnitude;  // of (byte - c) - e, tiles see the two apart
+
+    Bytes(Shape s, float shift, float scale) : pixels(s.batch * s.in), ids(s.batch) {
+        Stream draw(Key{s.batch * 1000 + s.in});
+        for (auto& p : pixels) p = static_cast<std::uint8_t>(draw.below(256));
+        for (auto& id : ids) id = static_cast<Index>(draw.below(s.batch));
+        rows = {pixels.data(), ids.data(), shift, scale};
+        const double whole = std::round(static_cast<double>(shift));
+        const double rest = std::abs(static_cast<double>(shift) - whole);
+        for (std::size_t b = 0; b < s.batch; ++b)
+            for (std::size_t i = 0; i < s.in; ++i) {
+                const double byte = pixels[ids[b] * s.in + i];
+                exact.push_back((byte - static_cast<double>(shift)) * static_cast<double>(scale));
+                magnitude.push_back((std::abs(byte - whole) + rest) * static_cast<double>(scale));
+            }
+    }
+};
+
+// A tile product rounds 16 times per half of a pair, then twice; a sum takes three of them per block of 32. Before and
+// after that: bytes, shift, scale, bias, rate, pull. Terms of a number add up to at most 1.02 of its magnitude.
+std::size_t roundings(std::size_t depth) { return 3 * ((depth + 31) / 32) + 32; }
+
+bool affine_agrees(Shape s, float shift, float tampered = 0) {
+    const Bytes x(s, shift, 1 / 90.0f);
+    auto w = toy_numbers<float>(s.out * s.in + s.out, 2);
+    const auto exact_w = converted<double>(w), terms_w = magnitudes(exact_w);
+    w[0] += tampered;
+    std::vector<float> y(s.batch * s.out + 1, 9);
+    Tiles unit;
+    kernels::tiles::affine<3>(unit, x.rows, w.data(), w.data() + s.out * s.in, y.data(), s.batch, s.in, s.out);
+    if (unit.configured() || y.back() != 9) return false;
+    y.pop_back();
+    std::vector<double> exact(y.size()), terms(y.size());
+    kernels::reference::affine(x.exact.data(), exact_w.data(), exact_w.data() + s.out * s.in, exact.data(), s.batch,
+                               s.in, s.out);
+    kernels::reference::affine(x.magnitude.data(), terms_w.data(), terms_w.data() + s.out * s.in, terms.data(), s.batch,
+                               s.in, s.out);
+    return within(y, exact, terms, roundings(s.in));
+}
+
+template <std::size_t Terms>
+void update_in_tiles(const float* dy, const kernels::ByteRows& x, float* w, Shape s,
+                     const kernels::UpdatePulls<float>& pulls, const kernels::UpdateNumbers<float>& numbers) {
+    Vec<float> slopes(s.out);
+    kernels::bias_gradient(dy, slopes.data(), s.batch, s.out);
+    Tiles unit;
+    kernels::tiles::update<Terms>(unit, dy, slopes.data(), x, w, pulls.toward, s.batch, s.in, s.out, numbers.rate,
+                                  numbers.pull);
+    kernels::update(w + s.out * s.in, slopes.data(), pulls.at(s.out * s.in).toward, nullptr, nullptr, s.out, 1.0f,
+                    numbers);
+}
+
+bool update_agrees(Shape s, float shift, bool pulled, float tampered = 0) {
+    const Bytes x(s, shift, 1 / 90.0f);
+    const std::size_t n = s.out * s.in + s.out;
+    const auto dy = toy_numbers<float>(s.batch * s.out, 3), toward = toy_numbers<float>(n, 4);
+    auto w = toy_numbers<float>(n, 5);
+    auto exact = converted<double>(w), terms = magnitudes(exact);
+    if (n > 0) w[0] += tampered;
+    const kernels::UpdateNumbers<float> numbers{.rate = 0.1f, .decay = 0, .pull = 0.3f, .momentum = 0};
+    update_in_tiles<3>(dy.data(), x.rows, w.data(), s, {pulled ? toward.data() : nullptr, nullptr, nullptr}, numbers);
+
+    const auto wide_dy = converted<double>(dy), wide_toward = converted<double>(toward);
+    const kernels::UpdateNumbers<double> wide{numbers.rate, 0, numbers.pull, 0};
+    const kernels::UpdatePulls<double> wide_pulls{pulled ? wide_toward.data() : nullptr, nullptr, nullptr};
+    kernels::reference::affine_update(wide_dy.data(), x.exact.data(), exact.data(), s.batch, s.in, s.out, wide_pulls,
+                                      wide);
+    const auto size_dy = magnitudes(wide_dy);
+    std::vector<double> slope(n);
+    kernels::reference::affine_weight_gradient(size_dy.data(), x.magnitude.data(), slope.data(),
+                                               slope.data() + s.out * s.in, s.batch, s.in, s.out);
+    for (std::size_t j = 0; j < n; ++j)
+        terms[j] += wide.rate * (slope[j] + (pulled ? wide.pull * (terms[j] + std::abs(wide_toward[j])) : 0));
+    return within(w, exact, terms, roundings(s.batch) + s.batch);  // the slopes' sum goes over the batch
+}
+
+// The tile kernels on the software unit, as a layer's backend.
+template <std::size_t Terms>
+struct SoftwareTiles : backend::Simd {
+    using Simd::affine;
+    using Simd::affine_update;
+    static void affine(const kernels::ByteRows& x, const float* w, const float* bias, float* y, std::size_t batch,
+                       std::size_t in, std::size_t out) {
+        Tiles unit;
+        kernels::tiles::affine<Terms>(unit, x, w, bias, y, batch, in, out);
+        products += unit.products();
+    }
+    static void affine_update(const float* dy, const kernels::ByteRows& x, float* w, std::size_t batch, std::size_t in,
+                              std::size_t out, const kernels::UpdatePulls<float>& pulls,
+                              const kernels::UpdateNumbers<float>& numbers) {
+        update_in_tiles<Terms>(dy, x, w, {batch, in, out}, pulls, numbers);
+    }
+    static inline std::size_t products = 0;
+};
+
+template <class R, class Backend>
+using Net = nn::Network<R, 784, nn::Sequential<nn::Linear<784, 100, Backend>, nn::LeakyRelu, nn::Linear<100, 10>>>;
+
+// While alive, `set` is active; kernels other than tiles run as avx512 under amx.
+class Active {
+public:
+    explicit Active(kernels::Set set) : before_(kernels::active()) { kernels::active() = set; }
+    Active(const Active&) = delete;
+    Active& operator=(const Active&) = delete;
+    ~Active() { kernels::active() = before_; }
+
+private:
+    kernels::Set before_;
+};
+
+// Half of the pixels dark, the others of any grey, standardised as Fashion-MNIST is.
+data::Dataset pictures(std::uint64_t seed) {
+    Stream draw(Key{seed});
+    std::vector<std::uint8_t> pixels(100 * 784);
+    for (auto& p : pixels) p = draw.uniform() < 0.5 ? 0 : static_cast<std::uint8_t>(draw.below(256));
+    return data::Dataset::own(std::move(pixels), toy_labels(100, 10, seed + 1), 10).normalised(72.97f, 1 / 90.0011f);
+}
+
+// Five steps of batch 20.
+template <class M>
+Vec<real<M>> trained(const data::Dataset& data, const Vec<float>& from, double pull) {
+    using R = real<M>;
+    const M model;
+    Vec<R> w(from.begin(), from.end());
+    const Vec<R> anchor(w.size());
+    for (std::size_t t = 0; t < 5; ++t) {
+        std::vector<Index> ids(20);
+        for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<Index>(t * 20 + i);
+        Step<R> step{.rate = 0.05};
+        if (pull > 0) step.terms = {.toward = anchor, .pull = pull};
+        model.step(w, Batch<R>(data.examples(), ids), step);
+    }
+    return w;
+}
+
+struct Offset {
+    double largest = 0, typical = 0;
+};
+Offset offset(const Vec<float>& w, const Vec<double>& exact) {
+    Offset e;
+    for (std::size_t j = 0; j < w.size(); ++j) {
+        const double d = std::abs(static_cast<double>(w[j]) - exact[j]);
+        e.largest = std::max(e.largest, d);
+        e.typical += d * d;
+    }
+    e.typical = std::sqrt(e.typical / static_cast<double>(w.size()));
+    return e;
+}
+
+// Both errors are those of storing weights in float five times: weights of the second layer are below 1/8, and half a
+// unit in the last place of those is 2^-28. Which of two neighbours a number falls on is luck of at most that; of a
+// mean over 79,510 of them it is 1/sqrt(79,510) < 1 %.
+bool no_larger(Offset tiles, Offset fp32) {
+    return tiles.largest <= fp32.largest + std::ldexp(1.0, -28) && tiles.typical <= 1.01 * fp32.typical;
+}
+
+}  // namespace
+
+TEST_CASE("software tiles: TDPBF16PS adds first and second elements of pairs apart, and rounds each sum") {
+    kernels::tiles::Shapes shapes;
+    kernels::tiles::shape(shapes, 1, 1, 2);
+    Tiles unit;
+    unit.configure(shapes);
+    const auto bf16 = [](float x) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16); };
+    const auto product = [&](std::array<float, 4> left, std::array<float, 4> right, float start) {
+        std::uint16_t a[4], b[64] = {};
+        float c[16] = {start};
+        for (std::size_t i = 0; i < 4; ++i) a[i] = bf16(left[i]);
+        for (std::size_t i = 0; i < 4; ++i) b[i / 2 * 32 + i % 2] = bf16(right[i]);
+        unit.load<3>(a, 64);
+        unit.load<6>(b, 64);
+        unit.load<0>(c, 64);
+        unit.multiply<0, 3, 6>();
+        unit.store<0>(c, 64);
+        return c[0];
+    };
+    CHECK(product({1, 2, 3, 4}, {5, 6, 7, 8}, 100) == 170);
+    const float big = 0x1p24f;  // 2^24 + 1 is no float: each half on its own keeps or loses the 1
+    CHECK(product({big, 1, 1, 1}, {1, 1, 1, 1}, 0) == big + 2);
+    CHECK(product({big, 1, -big, 1}, {1, 1, 1, 1}, 0) == 2);
+    CHECK(product({1, 1, 1, 1}, {1, 0, 0, 0}, big) == big);
+    CHECK(product({0x1p-100f, 0, 0, 0}, {0x1p-30f, 0, 0, 0}, 0) == 0);              // 2^-130 is flushed
+    CHECK(product({0x1p-130f, 0, 0, 0}, {0x1p100f, 0, 0, 0}, 0x1p-140f) == 0);      // and denormals read as 0
+    CHECK(product({1, 1, 1, 1}, {HUGE_VALF, 0, 0, 0}, 0) == HUGE_VALF);
+}
+
+TEST_CASE("software tiles: shapes that the processor would refuse are faults") {
+    Tiles unit;
+    CHECK_THROWS_AS(unit.zero<0>(), std::logic_error);  // not configured
+    kernels::tiles::Shapes good;
+    kernels::tiles::shape(good, 16, 4, 11);
+    CHECK_NOTHROW(unit.configure(good));
+    CHECK_NOTHROW(unit.multiply<0, 4, 6>());
+    CHECK_THROWS_AS((unit.multiply<2, 4, 6>()), std::logic_error);  // 4 rows of sums, 16 of factors
+    auto bad = good;
+    bad.rows[5] = 0;
+    CHECK_THROWS_AS(unit.configure(bad), std::logic_error);  // bytes without rows
+    bad = good;
+    bad.row_bytes[6] = 65;
+    CHECK_THROWS_AS(unit.configure(bad), std::logic_error);
+    unit.release();
+    CHECK_THROWS_AS(unit.zero<0>(), std::logic_error);
+}
+
+TEST_CASE("tiles: three terms carry every bit of a weight, two do not") {
+    const std::size_t in = 40, out = 20;
+    const auto w = toy_numbers<float>(out * in, 1);
+    std::vector<std::uint8_t> pixels(in * in, 0);
+    std::vector<Index> ids(in);
+    for (std::size_t i = 0; i < in; ++i) {
+        pixels[i * in + i] = 1;  // example i picks input i
+        ids[i] = static_cast<Index>(i);
+    }
+    const kernels::ByteRows x{pixels.data(), ids.data(), 0, 1};
+    const auto kept = [&](auto terms) {
+        std::vector<float> y(in * out);
+        Tiles unit;
+        kernels::tiles::affine<terms()>(unit, x, w.data(), nullptr, y.data(), in, in, out);
+        std::size_t same = 0;
+        for (std::size_t i = 0; i < in; ++i)
+            for (std::size_t o = 0; o < out; ++o) same += y[i * out + o] == w[o * in + i];
+        return same;
+    };
+    CHECK(kept(std::integral_constant<std::size_t, 3>{}) == in * out);
+    CHECK(kept(std::integral_constant<std::size_t, 2>{}) < in * out / 10);
+}
+
+TEST_CASE("tiles: forward and update agree with the plain loops around every tile") {
+    for_each_shape([](Shape s) {
+        CAPTURE(s.batch);
+        CAPTURE(s.in);
+        CAPTURE(s.out);
+        const float shift = (s.batch + s.in + s.out) % 2 == 0 ? 72.97f : 128.0f;  // with and without the extra example
+        if (s.out > 0) REQUIRE(affine_agrees(s, shift));
+        REQUIRE(update_agrees(s, shift, false));
+        REQUIRE(update_agrees(s, shift, true));
+    });
+    for (const float shift : {0.0f, 0.4f, 254.6f, 255.0f}) {
+        CHECK(affine_agrees({20, 65, 17}, shift));
+        CHECK(update_agrees({20, 65, 17}, shift, true));
+    }
+}
+
+TEST_CASE("tiles: the bound notices one weight that is off by a thousandth") {
+    CHECK_FALSE(affine_agrees({17, 33, 17}, 72.97f, 1e-3f));
+    CHECK_FALSE(update_agrees({17, 33, 17}, 72.97f, false, 1e-3f));
+    CHECK_FALSE(update_agrees({33, 17, 5}, 128.0f, true, 1e-3f));
+}
+
+TEST_CASE("tiles: five training steps err no more than in fp32, with fewer terms they do") {
+    if (!kernels::supported(kernels::Set::avx512)) return;  // what is not in tiles runs as avx512
+    for (const double pull : {0.0, 2.0}) {
+        CAPTURE(pull);
+        const auto data = pictures(7);
+        const auto start = initial_parameters(Net<float, backend::Simd>{}, Key{7});
+        const auto exact = trained<Net<double, backend::Simd>>(data, start, pull);
+        const auto of = [&]<class Backend>(kernels::Set set, Backend) {
+            const Active active(set);
+            return offset(trained<Net<float, Backend>>(data, start, pull), exact);
+        };
+        const Offset fp32 = of(kernels::Set::avx512, backend::Simd{});
+        SoftwareTiles<3>::products = 0;
+        const Offset three = of(kernels::Set::amx, SoftwareTiles<3>{});
+        CHECK(SoftwareTiles<3>::products > 0);  // the network did hand over bytes
+        CAPTURE(fp32.largest);
+        CAPTURE(fp32.typical);
+        CAPTURE(three.largest);
+        CAPTURE(three.typical);
+        CHECK(no_larger(three, fp32));
+        CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<1>{}), fp32));
+        CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<2>{}), fp32));
+    }
+}
+
+TEST_CASE("tiles: gradients, other inputs and other sets are not theirs") {
+    if (!kernels::supported(kernels::Set::avx512)) return;
+    using M = Net<float, SoftwareTiles<3>>;
+    const M model;
+    const auto bytes = pictures(3);
+    const auto ids = first_ids(20);
+    const auto start = initial_parameters(model, Key{3});
+    const auto stepped = [&](const data::Dataset& data, kernels::Set set) {
+        const Active active(set);
+        auto w = start;
+        SoftwareTiles<3>::products = 0;
+        model.step(w, Batch<float>(data.examples(), ids), {.rate = 0.05});
+        return w;
+    };
+    const auto by_tiles = stepped(bytes, kernels::Set::amx);
+    CHECK(SoftwareTiles<3>::products > 0);
+    const auto by_avx512 = stepped(bytes, kernels::Set::avx512);
+    CHECK(SoftwareTiles<3>::products == 0);
+    CHECK_FALSE(same_bits(by_tiles, by_avx512));
+
+    for (const float shift : {-1.0f, 255.5f, std::nanf("")}) {
+        const auto far = bytes.normalised(shift, 1.0f);
+        const auto w = stepped(far, kernels::Set::amx);
+        CHECK(SoftwareTiles<3>::products == 0);
+        CHECK(same_bits(w, stepped(far, kernels::Set::avx512)));
+    }
+    const auto floats = toy_dataset<float>(20, 784, 10);
+    CHECK(same_bits(stepped(floats, kernels::Set::amx), stepped(floats, kernels::Set::avx512)));
+
+    // A gradient of its own sums in fp32, over the forward pass of the tiles.
+    const Batch<float> batch(bytes.examples(), ids);
+    Vec<float> g(start.size()), h(start.size());
+    {
+        const Active active(kernels::Set::amx);
+        model.gradient(start, batch, g);
+    }
+    model.gradient(start, batch, h);
+    CHECK(distance(g, h) < 1e-5);  // forward passes are 1e-6 apart, and slopes are of size 0.1
+}
+
+TEST_CASE("bytes: in every other set, and for terms that tiles do not have, they are widened first") {
+    const Shape s{7, 35, 5};
+    const Bytes x(s, 72.97f, 1 / 90.0f);
+    const std::size_t n = s.out * s.in + s.out;
+    const auto w = toy_numbers<float>(n, 1), dy = toy_numbers<float>(s.batch * s.out, 2);
+    const kernels::UpdateNumbers<float> numbers{0.1f, 0.01f, 0.3f, 0.9f};
+    const auto check = [&](bool forward) {
+        const kernels::Widened numbers_of(x.rows, s.batch, s.in);
+        std::vector<float> y(s.batch * s.out), y2(y), dw(n), dw2(n), u(w), u2(w), v(n), v2(n);
+        if (forward) {
+            kernels::affine(x.rows, w.data(), w.data() + s.out * s.in, y.data(), s.batch, s.in, s.out);
+            kernels::affine(numbers_of.data(), w.data(), w.data() + s.out * s.in, y2.data(), s.batch, s.in, s.out);
+            CHECK(y == y2);
+        }
+        kernels::affine_weight_gradient(dy.data(), x.rows, dw.data(), dw.data() + s.out * s.in, s.batch, s.in, s.out);
+        kernels::affine_weight_gradient(dy.data(), numbers_of.data(), dw2.data(), dw2.data() + s.out * s.in, s.batch,
+                                        s.in, s.out);
+        CHECK(dw == dw2);
+        kernels::affine_update(dy.data(), x.rows, u.data(), s.batch, s.in, s.out, {nullptr, nullptr, v.data()},
+                               numbers);
+        kernels::affine_update(dy.data(), numbers_of.data(), u2.data(), s.batch, s.in, s.out,
+                               {nullptr, nullptr, v2.data()}, numbers);
+        CHECK(u == u2);
+        CHECK(v == v2);
+        CHECK(u != w);
+    };
+    for_each_kernel_set([&](std::string_view set) {
+        CAPTURE(set);
+        CHECK(kernels::tiles_read(72.97f) == (set == "amx"));
+        check(set != "amx");
+    });
+    if (kernels::supported(kernels::Set::avx512)) {
+        const Active active(kernels::Set::amx);
+        check(false);
+    }
+}
+
+TEST_CASE("tiles: the processor's agree with those in software") {
+    if (!kernels::supported(kernels::Set::amx)) return;
+    const Active active(kernels::Set::amx);
+    for_each_shape([](Shape s) {
+        CAPTURE(s.batch);
+        CAPTURE(s.in);
+        CAPTURE(s.out);
+        const Bytes x(s, 72.97f, 1 / 90.0f);
+        const std::size_t n = s.out * s.in + s.out;
+        const auto w = toy_numbers<float>(n, 1), dy = toy_numbers<float>(s.batch * s.out, 2);
+        std::vector<float> y(s.batch * s.out), y2(y), u(w), u2(w);
+        Tiles unit;
+        kernels::tiles::affine<3>(unit, x.rows, w.data(), w.data() + s.out * s.in, y.data(), s.batch, s.in, s.out);
+        kernels::affine(x.rows, w.data(), w.data() + s.out * s.in, y2.data(), s.batch, s.in, s.out);
+        update_in_tiles<3>(dy.data(), x.rows, u.data(), s, {}, {0.1f, 0, 0, 0});
+        kernels::affine_update(dy.data(), x.rows, u2.data(), s.batch, s.in, s.out, {}, {0.1f, 0, 0, 0});
+        // Tiles give the same bits; around them one of the two may fuse a multiplication with an addition.
+        const auto most = [](const std::vector<float>& a, const std::vector<float>& b) {
+            float d = 0;
+            for (std::size_t j = 0; j < a.size(); ++j) d = std::max(d, std::abs(a[j] - b[j]) / (1 + std::abs(b[j])));
+            return d;
+        };
+        CHECK(most(y2, y) < 1e-6f);
+        CHECK(most(u2, u) < 1e-6f);
+    });
+}
+
+TEST_CASE("kernel set amx: never chosen by itself, refused by name where the machine has no tiles") {
+    constexpr const char* name = "TESSERA_KERNELS";
+    const char* before = std::getenv(name);
+    const std::optional<std::string> kept = before ? std::optional<std::string>(before) : std::nullopt;
+    unsetenv(name);
+    CHECK(kernels::choose_set() != kernels::Set::amx);
+    setenv(name, "amx", 1);
+    if (kernels::supported(kernels::Set::amx)) {
+        CHECK(kernels::choose_set() == kernels::Set::amx);
+    } else {
+        CHECK_THROWS_WITH_AS(kernels::choose_set(),
+                             "TESSERA_KERNELS=amx: this CPU does not have the instructions of that kernel set",
+                             ConfigError);
+    }
+    setenv(name, "AMX", 1);
+    CHECK_THROWS_WITH_AS(kernels::choose_set(), doctest::Contains("portable, avx2, avx512 and amx"), ConfigError);
+    if (kept) setenv(name, kept->c_str(), 1);
+    else unsetenv(name);
+}
