@@ -75,7 +75,10 @@ public:
         const std::size_t kind = detail::kind_of(bytes);
         for (Arena* arena = current(); arena; arena = arena->parent_)
             if (void* block = arena->take(kind)) return block;
-        return ::operator new(detail::bytes_of(kind), std::align_val_t{alignment});
+        // A worker that finds nothing leaves a second block for its neighbours: how many of a kind are wanted at
+        // once depends on how visits happen to overlap, and a later round may overlap more than the first did.
+        if (Arena* worker = current(); worker && worker->parent_) worker->parent_->give(fresh(kind), kind);
+        return fresh(kind);
     }
     static void release(void* block, std::size_t bytes) noexcept {
         if (Arena* arena = current())
@@ -103,6 +106,9 @@ private:
         bool& lock_;
     };
 
+    static void* fresh(std::size_t kind) {
+        return ::operator new(detail::bytes_of(kind), std::align_val_t{alignment});
+    }
     void* take(std::size_t kind) {
         const Hold hold(lock_);
         Block* block = free_[kind];
