@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rounds of a run as reflected values, so that a checkpoint carries them and a resumed run reports all.
+// The rounds of a stage as reflected values, so that a checkpoint carries them and a resumed run reports all.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <tessera/core/bytes.hpp>
@@ -14,6 +15,7 @@ namespace lab {
 struct Score {
     tessera::report::Which model{};
     tessera::report::SplitOf split{};
+    std::uint8_t served = 0;                      // with which settings; see Session
     double pooled = 0, unweighted = 0, loss = 0;  // accuracies, pooled loss
 };
 
@@ -23,6 +25,7 @@ struct Line {
     std::uint64_t bytes_up = 0, bytes_down = 0;
     double formula_up = 0, formula_down = 0, flops = 0, train_loss = 0;
     std::uint64_t trained = 0, merged = 0, rejected = 0, diverged = 0, hash_low = 0, hash_high = 0;
+    double coherence = tessera::report::absent;
     tessera::Vec<Score> scores;
 };
 
@@ -48,7 +51,8 @@ inline Line line_of(const tessera::RoundReport& r) {
             .scores = {}};
 }
 
-inline std::vector<tessera::report::Evaluation> evaluations_of(const Score& s, tessera::report::Pick pick) {
+inline std::vector<tessera::report::Evaluation> evaluations_of(const Score& s, tessera::report::Pick pick,
+                                                               const std::string& stage) {
     using namespace tessera::report;
     const auto tagged = [&](Average average, Metric metric, double value) {
         return Evaluation{.model = s.model,
@@ -59,30 +63,11 @@ inline std::vector<tessera::report::Evaluation> evaluations_of(const Score& s, t
                           .pick = pick,
                           .average = average,
                           .metric = metric,
-                          .stage = "",
+                          .stage = stage,
                           .value = value};
     };
     return {tagged(Average::pooled, Metric::accuracy, s.pooled),
             tagged(Average::unweighted, Metric::accuracy, s.unweighted), tagged(Average::pooled, Metric::loss, s.loss)};
-}
-
-inline tessera::report::RoundRecord record_of(const Line& l) {
-    tessera::report::RoundRecord record{.round = static_cast<std::size_t>(l.round),
-                                        .seconds = l.seconds,
-                                        .bytes_up = l.bytes_up,
-                                        .bytes_down = l.bytes_down,
-                                        .formula_bytes_up = l.formula_up,
-                                        .formula_bytes_down = l.formula_down,
-                                        .flops = l.flops,
-                                        .trained = l.trained,
-                                        .merged = l.merged,
-                                        .rejected = l.rejected,
-                                        .diverged = l.diverged,
-                                        .state_hash = tessera::Fingerprint{l.hash_low, l.hash_high}.hex(),
-                                        .evaluations = {}};
-    for (const auto& s : l.scores)
-        for (auto& e : evaluations_of(s, tessera::report::Pick::last())) record.evaluations.push_back(std::move(e));
-    return record;
 }
 
 inline std::size_t evaluated_rounds(const History& history) {
@@ -91,7 +76,7 @@ inline std::size_t evaluated_rounds(const History& history) {
     return n;
 }
 
-// Each model and split over the last n evaluated rounds.
+// Each model, split and way of serving over the last n evaluated rounds.
 inline std::vector<Score> mean_of_last(const History& history, std::size_t n) {
     std::vector<Score> means;
     std::vector<double> counts;
@@ -101,9 +86,11 @@ inline std::vector<Score> mean_of_last(const History& history, std::size_t n) {
         ++taken;
         for (const auto& s : line->scores) {
             std::size_t i = 0;
-            while (i < means.size() && (means[i].model != s.model || means[i].split != s.split)) ++i;
+            while (i < means.size() &&
+                   (means[i].model != s.model || means[i].split != s.split || means[i].served != s.served))
+                ++i;
             if (i == means.size()) {
-                means.push_back({.model = s.model, .split = s.split});
+                means.push_back({.model = s.model, .split = s.split, .served = s.served});
                 counts.push_back(0);
             }
             means[i].pooled += s.pooled;

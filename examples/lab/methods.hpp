@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every method the lab knows, by name. A new one is a line in `catalogue()` (and a file that instantiates it).
+// Every method the lab knows, by name. A new one is a line in one of the methods_*.cpp, which compile by themselves.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "options.hpp"
+#include "session.hpp"
 
 namespace lab {
 
 struct Entry {
     std::string name, what;
-    std::vector<std::pair<std::string, std::string>> settings;  // and their defaults
-    std::function<int(const Options&)> run;
+    NamedValues settings;      // and their defaults
+    bool scoped = false;       // takes --scope
+    bool trains_all = false;   // all clients train in every round, unless told otherwise
+    std::function<void(const Options&)> check;  // throws ConfigError for settings that cannot be
+    std::function<std::unique_ptr<Session>(const Stage&, const Task&, tessera::Vec<float> warm_start)> open;
 };
 
+std::vector<Entry> averaging_methods();
+std::vector<Entry> partial_methods();
+std::vector<Entry> split_methods();
+std::vector<Entry> prior_methods();
+std::vector<Entry> mixing_methods();
+
 const std::vector<Entry>& catalogue();
+// `flag` is named in the sentence that is thrown where there is no such algorithm.
+const Entry& entry_of(const std::string& algorithm, const std::string& flag = "--algorithm");
 
 }  // namespace lab

@@ -2,21 +2,37 @@
 // What the command line asks for. Fields that a preset may fill are empty until somebody does.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace lab {
 
+using NamedValues = std::vector<std::pair<std::string, std::string>>;
+
+// A setting for the methods that have it.
+struct Offer {
+    std::string of;  // algorithms, by how their names begin; empty: all
+    std::string name, value;
+    bool concerns(std::string_view algorithm) const;
+};
+
 struct Options {
-    std::string algorithm = "fedavg";
-    std::string preset;
+    std::string algorithm, preset;
     std::optional<std::string> data, partition, model, normalise;
     std::optional<std::size_t> clients, rounds, per_round, batch;
-    std::vector<std::pair<std::string, std::string>> preset_set, set;  // settings of the method, by name
+    std::vector<Offer> offers;          // what a preset sets
+    NamedValues set;                    // what the user sets: the method must have it
+    std::optional<std::string> scope;   // what is personal
+    std::optional<std::string> trains;  // all or sampled
+    std::string stages;                 // instead of algorithm
+    std::string before;                 // stages that a preset puts before the algorithm
+    NamedValues evaluate_also;          // settings of serving that every evaluation is repeated with
 
     std::uint64_t seed = 1;
     std::optional<std::uint64_t> split_seed;  // the seed, unless given
@@ -26,11 +42,18 @@ struct Options {
     bool stateless = false, over_the_wire = false;
     bool pooled = false;  // everybody's data in one client
     std::size_t threads = 1;
-    std::size_t evaluate_every = 1;
+    std::size_t evaluate_every = 1, evaluate_last = 0;  // of the last so many rounds; 0: of all
+    std::vector<std::string> analyse;
 
     std::string json, csv, report, models, checkpoint, split_file;
     std::size_t checkpoint_every = 10;
     bool resume = false, quiet = false;
+
+    bool analyses(std::string_view what) const { return std::ranges::find(analyse, what) != analyse.end(); }
+    bool evaluates_after(std::size_t round) const {
+        const bool late = evaluate_last == 0 || round + evaluate_last > *rounds;
+        return round == *rounds || (late && round % evaluate_every == 0);
+    }
 };
 
 }  // namespace lab

@@ -27,7 +27,8 @@ void write_outputs(const tessera::report::RunRecord& record, const Options& opti
     };
     if (!options.json.empty()) write(options.json, to_json(record));
     if (!options.csv.empty()) write(options.csv, rounds_csv(record));
-    if (!options.report.empty()) write(options.report, to_html({record}, "Tessera: " + options.algorithm));
+    const auto& what = options.stages.empty() ? options.algorithm : options.stages;
+    if (!options.report.empty()) write(options.report, to_html({record}, "Tessera: " + what));
 }
 
 }  // namespace lab

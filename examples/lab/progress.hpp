@@ -14,8 +14,12 @@ namespace lab {
 
 class Progress {
 public:
-    Progress(std::size_t done, std::size_t rounds, bool quiet)
-        : first_(done), rounds_(rounds), quiet_(quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
+    Progress(const std::string& stage, std::size_t done, std::size_t rounds, bool quiet)
+        : stage_(stage.empty() ? "" : stage + ", "),
+          first_(done),
+          rounds_(rounds),
+          quiet_(quiet),
+          terminal_(isatty(STDERR_FILENO) == 1) {}
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
     ~Progress() {
@@ -27,10 +31,10 @@ public:
         const auto round = static_cast<std::size_t>(line.round);
         const std::size_t every = std::max<std::size_t>(1, rounds_ / 20);
         if (!terminal_ && round % every != 0 && round != rounds_) return;
-        std::string text = "round " + std::to_string(round) + "/" + std::to_string(rounds_);
+        std::string text = stage_ + "round " + std::to_string(round) + "/" + std::to_string(rounds_);
         char number[64];
         for (const auto& s : line.scores) {
-            if (s.split != tessera::report::SplitOf::test) continue;
+            if (s.split != tessera::report::SplitOf::test || s.served != 0) continue;
             std::snprintf(number, sizeof number, "  %s %.2f %%", std::string(word(s.model)).c_str(), 100 * s.pooled);
             text += number;
         }
@@ -49,6 +53,7 @@ public:
     }
 
 private:
+    std::string stage_;
     std::size_t first_, rounds_;
     bool quiet_, terminal_, drawn_ = false;
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

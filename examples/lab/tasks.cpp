@@ -18,6 +18,8 @@
 #include <tessera/io/idx.hpp>
 #include <tessera/io/npy.hpp>
 #include <tessera/io/split_file.hpp>
+#include <tessera/nn/additive.hpp>
+#include <tessera/nn/norm.hpp>
 #include <tessera/nn/zoo.hpp>
 
 namespace lab {
@@ -113,6 +115,12 @@ Pool read_pool(const std::string& data) {
     throw ConfigError("--data " + data + ": there is no such data; known are " + known);
 }
 
+namespace nn = tessera::nn;
+template <std::size_t In, std::size_t Hidden, std::size_t Classes>
+using NormedDnn = nn::Network<float, In,
+                              nn::Sequential<nn::Linear<In, Hidden>, nn::LayerNorm<Hidden>, nn::LeakyRelu,
+                                             nn::Linear<Hidden, Classes>>>;
+
 }  // namespace
 
 tessera::data::FederatedDataset make_clients(const Options& o) {
@@ -158,7 +166,6 @@ tessera::data::FederatedDataset make_clients(const Options& o) {
 }
 
 Model make_model(const std::string& name, const tessera::Examples& examples) {
-    namespace nn = tessera::nn;
     const auto is = [&](std::string_view model, std::size_t width, std::size_t classes) {
         return name == model && examples.width == width && examples.classes <= classes;
     };
@@ -168,12 +175,17 @@ Model make_model(const std::string& name, const tessera::Examples& examples) {
     if (is("dnn", 784, 10)) return nn::Dnn<784, 100, 10>{};
     if (is("dnn", 784, 62)) return nn::Dnn<784, 100, 62>{};
     if (is("dnn", 60, 10)) return nn::Dnn<60, 20, 10>{};
+    if (is("dnn-norm", 784, 10)) return NormedDnn<784, 100, 10>{};
+    if (is("dnn-norm", 60, 10)) return NormedDnn<60, 20, 10>{};
+    if (is("additive", 784, 10)) return nn::Additive<nn::Dnn<784, 100, 10>, nn::Mclr<784, 10>>{};
+    if (is("additive", 60, 10)) return nn::Additive<nn::Dnn<60, 20, 10>, nn::Mclr<60, 10>>{};
     for (const auto known : model_names)
         if (known == name)
-            throw ConfigError("--model " + name + ": built for 784 features and up to 62 classes or 60 features and 10; "
+            throw ConfigError("--model " + name + ": built for 784 features and up to " +
+                              (name == "mclr" || name == "dnn" ? "62" : "10") + " classes or 60 features and 10; "
                               "the data has " + std::to_string(examples.width) + " features and " +
                               std::to_string(examples.classes) + " classes");
-    throw ConfigError("--model " + name + ": there is no such model; known are mclr, dnn");
+    throw ConfigError("--model " + name + ": there is no such model; known are mclr, dnn, dnn-norm, additive");
 }
 
 }  // namespace lab

@@ -18,6 +18,10 @@ import tempfile
 import time
 
 SMALL = ["run", "--data", "synthetic", "--clients", "12", "--per-round", "7", "--quiet"]
+PERSONAL = ["fedalt", "fedsim", "fedper", "fedrep", "lg-fedavg", "fedbabu", "fedbn", "ft-part", "pfedbred-lg", "pfedbred-meg",
+            "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl"]
+TRAIN_ALL = ["pfedbred-lg", "pfedbred-meg", "pfedbred-mh", "pfedme"]
+PIPELINE = "fedavg rounds=3 rate=0.05; fedalt rounds=4 scope=output; tune tune_epochs=2"
 
 
 def lab(program, *arguments, **options):
@@ -51,38 +55,73 @@ def hashes(program, folder):
         other = folder / f"{algorithm}-seed.json"
         ran(lab(program, *SMALL, "--algorithm", algorithm, "--rounds", "6", "--model", "dnn", "--seed", "2", "--json", other))
         expect(final_hash(other) not in seen.values(), f"{algorithm}: another seed gives the same state")
+    everywhere = {}
+    for algorithm in PERSONAL:
+        seen = {}
+        for threads, more in {"1": [], "2": ["--wire"]}.items():
+            out = folder / f"{algorithm}-{threads}.json"
+            ran(lab(program, *SMALL, "--algorithm", algorithm, "--rounds", "2", "--model", "dnn-norm", "--threads", threads,
+                    "--json", out, *more))
+            seen[threads] = final_hash(out)
+        expect(len(set(seen.values())) == 1, f"{algorithm}: state hashes differ: {seen}")
+        report = json.loads(out.read_text())
+        trained = {r["trained"] for r in report["rounds"]}
+        expect(trained == {12 if algorithm in TRAIN_ALL else 7}, f"{algorithm}: {trained} clients trained in a round")
+        expect(report["config"]["trains"] == ("all clients" if algorithm in TRAIN_ALL else "sampled clients"), algorithm)
+        everywhere.setdefault(seen["1"], []).append(algorithm)
+    twice = [names for names in everywhere.values() if len(names) > 1]
+    expect(not twice, f"methods that are not the same end in the same state: {twice}")
+    sampled = folder / "sampled.json"
+    ran(lab(program, *SMALL, "--algorithm", "pfedme", "--trains", "sampled", "--rounds", "1", "--json", sampled))
+    expect(json.loads(sampled.read_text())["rounds"][0]["trained"] == 7, "--trains sampled")
 
 
-def resume(program, folder):
-    """Killed at ten random moments and resumed each time, a run ends where the unbroken one does."""
-    arguments = [*SMALL, "--algorithm", "local", "--model", "dnn", "--rounds", "400", "--eval-every", "50",
-                 "--set", "epochs=3", "--set", "momentum=0.9"]
-    whole = folder / "whole.json"
-    begin = time.monotonic()
-    ran(lab(program, *arguments, "--json", whole))
-    length = time.monotonic() - begin
-    broken, directory = folder / "broken.json", folder / "checkpoints"
+def kill_often(program, arguments, broken, directory, length, most):
+    """Runs until it ends, killed at up to `most` random moments and resumed each time; how often it was killed."""
     dice = random.Random(7)
     kills = 0
-    for attempt in range(200):
+    for _ in range(200):
         process = subprocess.Popen([program, *arguments, "--json", str(broken), "--checkpoint", str(directory),
                                     "--checkpoint-every", "1", "--resume"], stderr=subprocess.PIPE, text=True)
         try:
-            _, error = process.communicate(timeout=None if kills == 10 else length * dice.uniform(0.02, 0.15))
+            _, error = process.communicate(timeout=None if kills == most else length * dice.uniform(0.02, 0.15))
             expect(process.returncode == 0, f"exit {process.returncode}: {error}")
-            break
+            return kills
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
             process.communicate()
             kills += 1
-    expect(kills >= 3, f"the run ended before it could be killed often enough ({kills} times)")
-    expect(final_hash(broken) == final_hash(whole), f"killed {kills} times, the state hash is another one")
-    rounds = [[r["round"], r["state_hash"]] for r in json.loads(broken.read_text())["rounds"]]
-    expected = [[r["round"], r["state_hash"]] for r in json.loads(whole.read_text())["rounds"]]
-    expect(rounds == expected, "the history of the resumed run is not that of the unbroken one")
+    sys.exit("failed: the run did not end")
+
+
+def history(path):
+    return [[r["round"], r["state_hash"]] for r in json.loads(path.read_text())["rounds"]]
+
+
+def resume(program, folder):
+    """Killed at ten random moments and resumed each time, a run ends where the unbroken one does."""
+    def both(name, arguments, most, least):
+        whole, broken, directory = folder / f"{name}.json", folder / f"{name}-broken.json", folder / f"{name}-checkpoints"
+        begin = time.monotonic()
+        ran(lab(program, *arguments, "--json", whole))
+        kills = kill_often(program, arguments, broken, directory, time.monotonic() - begin, most)
+        expect(kills >= least, f"{name}: the run ended before it could be killed often enough ({kills} times)")
+        expect(final_hash(broken) == final_hash(whole), f"{name}: killed {kills} times, the state hash is another one")
+        expect(history(broken) == history(whole), f"{name}: the history of the resumed run is not that of the unbroken one")
+        print(f"{name}: killed {kills} times")
+        return whole, broken, directory
+
+    rare = ["--eval-every", "50"]
+    both("pfedme", [*SMALL, "--algorithm", "pfedme", "--rounds", "60", *rare], 4, 1)
+    both("fedalt", [*SMALL, "--algorithm", "fedalt", "--model", "dnn", "--rounds", "150", *rare], 4, 1)
+    _, _, stages = both("stages", [*SMALL, "--stages", "fedavg rounds=100; pfedme rounds=40", *rare], 4, 1)
+    expect({p.name for p in stages.iterdir()} == {"1-fedavg", "2-pfedme"}, "each stage has its own checkpoints")
+
+    arguments = [*SMALL, "--algorithm", "local", "--model", "dnn", "--rounds", "400", "--eval-every", "50",
+                 "--set", "epochs=3", "--set", "momentum=0.9"]
+    whole, broken, directory = both("local", arguments, 10, 3)
     expect(len(list(directory.glob("round-*"))) == 2, "two checkpoints are kept")
     expect(not list(directory.glob(".tessera-*.tmp")), "a killed writer left files behind")
-    print(f"killed {kills} times")
 
     newest = sorted(directory.glob("round-*"))[-1]
     newest.write_bytes(newest.read_bytes()[:-100])
@@ -117,6 +156,7 @@ def bad_input(program, folder):
     write_npy(nan_y, "<i4", (4,), struct.pack("<4i", 0, 1, 2, 3))
     nowhere = folder / "no such folder" / "out.json"
     zipped = gzip.compress
+    tiny = ["--data", "synthetic", "--model", "dnn", "--json", str(folder / "never.json"), "--checkpoint", str(folder / "never")]
     cases = {
         "unknown algorithm": (lambda: ["--algorithm", "fedavgg"], "fedavgg"),
         "unknown preset": (lambda: ["--preset", "nothing"], "nothing"),
@@ -131,6 +171,30 @@ def bad_input(program, folder):
         "per-round above clients": (lambda: ["--data", "synthetic", "--clients", "5", "--per-round", "6"], "--per-round"),
         "no rounds": (lambda: ["--data", "synthetic", "--rounds", "0"], "--rounds"),
         "threads": (lambda: ["--data", "synthetic", "--threads", "0"], "threads"),
+        "unknown scope": (lambda: [*tiny, "--algorithm", "fedalt", "--scope", "heads"], "--scope heads"),
+        "scope that finds nothing": (lambda: [*tiny, "--algorithm", "fedsim", "--scope", "adapter"], "--scope adapter"),
+        "segment that is not there": (lambda: [*tiny, "--algorithm", "ft-part", "--scope", "named:7"], "named:7"),
+        "scope of a method with its own": (lambda: [*tiny, "--algorithm", "fedper", "--scope", "output"], "--scope output"),
+        "nothing below the head": (lambda: ["--data", "synthetic", "--model", "mclr", "--algorithm", "lg-fedavg"], "0.weight (head)"),
+        "who trains": (lambda: [*tiny, "--algorithm", "pfedme", "--trains", "some"], "--trains"),
+        "unknown reading": (lambda: [*tiny, "--algorithm", "pfedbred-mh", "--set", "mh=both"], "prior.mh"),
+        "negative lambda": (lambda: [*tiny, "--algorithm", "ditto", "--set", "lambda=-1"], "lambda"),
+        "mixing weight": (lambda: [*tiny, "--algorithm", "apfl", "--set", "alpha=2"], "alpha"),
+        "empty stage": (lambda: [*tiny, "--stages", "fedavg;;fedalt"], "stage 2"),
+        "unknown stage": (lambda: [*tiny, "--stages", "fedavg; fedaltt"], "fedaltt"),
+        "stage without a value": (lambda: [*tiny, "--stages", "fedavg rounds"], "NAME=VALUE"),
+        "rounds of a stage": (lambda: [*tiny, "--stages", "fedavg rounds=0; fedalt"], "rounds"),
+        "setting of a stage": (lambda: [*tiny, "--stages", "fedavg; fedalt rat=1"], "rat"),
+        "scope of a stage": (lambda: [*tiny, "--stages", "fedavg; fedalt scope=norm"], "--scope norm"),
+        "setting of no stage": (lambda: [*tiny, "--stages", "fedavg; fedalt", "--set", "lambda=1"], "lambda"),
+        "stage that leaves no model": (lambda: [*tiny, "--stages", "local; fedalt"], "local"),
+        "tuning of nothing": (lambda: [*tiny, "--stages", "tune tune_epochs=1"], "tune"),
+        "tuning that cannot be": (lambda: [*tiny, "--stages", "fedavg; tune tune_epochs=1"], "tune_epochs"),
+        "stages and algorithm": (lambda: [*tiny, "--stages", "fedavg", "--algorithm", "fedavg"], "--stages"),
+        "evaluation with other training": (lambda: [*tiny, "--algorithm", "pfedme", "--eval-also", "lambda=1"], "--eval-also"),
+        "coherence of nothing": (lambda: [*tiny, "--algorithm", "fedavg", "--analyse", "coherence"], "--analyse coherence"),
+        "unknown analysis": (lambda: [*tiny, "--algorithm", "fedalt", "--analyse", "clients,colours"], "--analyse colours"),
+        "unknown variant": (lambda: ["--preset", "pfedbred/fmnist-dnn+xx"], "+xx"),
         "resume without a place": (lambda: ["--data", "synthetic", "--resume"], "--checkpoint"),
         "unwritable output": (lambda: ["--data", "synthetic", "--json", nowhere], "no such folder"),
         "missing file": (lambda: ["--data", f"idx:{folder}/none,{folder}/none"], "none"),
@@ -170,7 +234,110 @@ def outputs(program, folder):
     ran(lab(program, *SMALL, "--rounds", "3", "--model", "dnn", "--set", "rate=1e30", "--json", wild))
     expect(json.loads(wild.read_text())["rounds"][0]["diverged"] > 0, "a rate of 1e30 diverges")
     listed = json.loads(ran(lab(program, "list", "--json")).stdout)
-    expect({"fedavg", "fedavg-ft", "fedprox", "local", "centralised"} <= {a["name"] for a in listed["algorithms"]}, "list")
+    known = {a["name"]: a for a in listed["algorithms"]}
+    expect({"fedavg", "fedavg-ft", "fedprox", "local", "centralised", *PERSONAL} <= set(known), "list")
+    expect([n for n in known if known[n]["scope"]] == ["fedalt", "fedsim", "ft-part"], "which methods take a scope")
+    stages_in_report(program, folder)
+    presets_in_words(program)
+    tables_of_results(folder)
+    late = folder / "late.json"
+    ran(lab(program, *SMALL, "--rounds", "9", "--eval-last", "3", "--json", late))
+    evaluated = [r["round"] for r in json.loads(late.read_text())["rounds"] if r["evaluations"]]
+    expect(evaluated == [7, 8, 9], f"--eval-last 3 of 9 rounds evaluates {evaluated}")
+
+
+def stages_in_report(program, folder):
+    """Rounds go on from stage to stage, every evaluation says which; tuning is told apart from what it tunes."""
+    out, alone, fine = folder / "stages.json", folder / "alone.json", folder / "fine.json"
+    ran(lab(program, *SMALL, "--model", "dnn", "--stages", PIPELINE, "--json", out))
+    report = json.loads(out.read_text())
+    expect([r["round"] for r in report["rounds"]] == [1, 2, 3, 4, 5, 6, 7], "rounds of two stages")
+    tags = [{e["stage"] for e in r["evaluations"]} for r in report["rounds"]]
+    expect(tags == [{"fedavg"}] * 3 + [{"fedalt"}] * 4, f"stages of the rounds: {tags}")
+    expect({e["stage"] for e in report["final"]["evaluations"]} == {"fedavg", "fedalt", "tune"}, "stages at the end")
+    config = report["config"]
+    expect((config["rounds"], config["fedavg.rounds"], config["fedavg.local.rate"]) == (4, 3, 0.05), "config of the stages")
+    ran(lab(program, *SMALL, "--model", "dnn", "--algorithm", "fedavg", "--rounds", "3", "--set", "rate=0.05", "--json", alone))
+    expect(json.loads(alone.read_text())["final"]["state_hash"] == report["rounds"][2]["state_hash"], "stage (a) is FedAvg")
+    ran(lab(program, *SMALL, "--model", "dnn", "--algorithm", "fedalt", "--rounds", "4", "--json", alone))
+    expect(final_hash(alone) != report["final"]["state_hash"], "stage (b) starts where (a) ended")
+    ran(lab(program, *SMALL, "--algorithm", "pfedme", "--rounds", "2", "--eval-also", "tune_steps=5", "--analyse",
+            "coherence,clients,losses", "--json", fine))
+    report = json.loads(fine.read_text())
+    ran(lab(program, *SMALL, "--algorithm", "pfedme", "--rounds", "2", "--set", "tune_steps=5", "--json", alone))
+
+    def personal(path, stage):
+        found = [e["value"] for e in json.loads(path.read_text())["final"]["evaluations"]
+                 if e["model"] == "personal" and e["stage"] == stage]
+        expect(found, f"no evaluation of stage '{stage}'")
+        return found
+
+    expect(personal(fine, "tune_steps=5") == personal(alone, ""), "--eval-also is not what --set would give")
+    expect(personal(fine, "tune_steps=5") != personal(fine, ""), "--eval-also changes nothing")
+    expect(final_hash(fine) == final_hash(alone), "--eval-also touched the training")
+    extras = {extra["id"]: extra for extra in report["extras"]}
+    expect({"coherence", "change-size", "harmed", "loss-deviation"} <= set(extras), f"figures: {set(extras)}")
+    expect(all(0 <= y <= 1 for y in extras["coherence"]["series"][0]["y"]), "the coherence curve")
+    ran(lab(program, *SMALL, "--model", "dnn", "--stages", PIPELINE, "--analyse", "clients,memory,theory", "--json", fine))
+    report = json.loads(fine.read_text())
+    expect({"fine-tuning", "memory", "theory"} <= {extra["id"] for extra in report["extras"]}, "figures of FedAlt")
+    expect(report["config"]["personal_parameters"] == 210, "the head of 60-20-10 has 210 parameters")
+
+
+def presets_in_words(program):
+    """A preset prints what it sets and what a flag took from it."""
+    said = ran(lab(program, "run", "--preset", "pfedbred/fmnist-mclr+am", "--algorithm", "pfedbred-mh", "--data", "synthetic",
+                   "--partition", "natural", "--clients", "12", "--per-round", "3", "--rounds", "1", "--set", "eta=0.1")).stdout
+    for text in ["lambda=15", "steps=20", "inner_steps=5", "alpha_m=0.01", "beta=1\n", "beta=2\n", "rounds=200 [the flag wins]",
+                 "eta=0.05 (pfedme, pfedbred-) [the flag wins]", "batch=20\n"]:
+        expect(text in said, f"'{text.strip()}' is not in what the preset says: {said}")
+
+
+FAKE_LAB = """#!/usr/bin/env python3
+import json, pathlib, sys
+asked = dict(zip(sys.argv, sys.argv[1:]))
+with open(pathlib.Path(__file__).with_suffix(".log"), "a") as log:
+    log.write(" ".join(sys.argv[1:]) + "\\n")
+if asked["--seed"] == "13":
+    sys.exit(1)
+value = 0.9 + 0.001 * int(asked["--seed"])
+evaluations = [{"model": model, "split": "test", "clients": "all", "pick": "mean_last:10", "average": "pooled",
+                "metric": "accuracy", "stage": stage, "value": value + 0.01 * bool(stage)}
+               for model in ("global", "personal") for stage in ("", "tune_steps=1")]
+pathlib.Path(asked["--json"]).write_text(json.dumps(
+    {"version": "0", "kernel_set": "none", "final": {"evaluations": evaluations}}))
+"""
+
+
+def tables_of_results(folder):
+    """scripts/results: what was run is not run again, what was not run says so, the rest of the page is left alone."""
+    script = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "results"
+    fake, page, log = folder / "fake", folder / "results.md", folder / "fake.log"
+    fake.write_text(FAKE_LAB)
+    fake.chmod(0o755)
+    page.write_text("# Page\n\nabove\n\n<!-- results: pfedbred-table1 -->\nold\n<!-- /results: pfedbred-table1 -->\n\nbelow\n")
+
+    def results(*more):
+        return subprocess.run([sys.executable, "-B", script, "pfedbred-table1", "--lab", fake, "--runs", folder / "runs", "--page",
+                               page, "--rows", "pfedme", "--models", "mclr", *more], capture_output=True, text=True, check=False)
+
+    ran(results("--seeds", "1,2"))
+    calls = len(log.read_text().splitlines())
+    expect(calls == 4, f"two seeds of pFedMe (+FT from the same training) and of pFedMe+AM are four runs, not {calls}")
+    text = page.read_text()
+    expect(text.startswith("# Page\n\nabove\n") and text.endswith("\nbelow\n") and "old" not in text, "the page around the table")
+    # 90.1 and 90.2: mean 90.15, standard deviation 0.1 / sqrt 2
+    for row in ["| pFedMe | 97.6 | 90.15 ± 0.07 | 98.63 | not run |", "| pFedMe+FT | 97.63 | 91.15 ± 0.07 |",
+                "| mh (code) | 98.44 | not run |", "missed by 7.35"]:
+        expect(row in text, f"'{row}' is not in the table: {text}")
+    ran(results("--seeds", "1,2"))
+    expect(len(log.read_text().splitlines()) == calls and page.read_text() == text, "what was run is run again")
+    expect("90.10" in ran(results("--seeds", "1", "--rounds", "2")).stdout, "a short table is printed")
+    expect(page.read_text() == text, "a short table was written")
+    broken = results("--seeds", "1,13")
+    expect(broken.returncode != 0 and page.read_text() == text, "a failed run changed the page")
+    unknown = results("--rows", "pfedmee")
+    expect(unknown.returncode == 2 and "pfedmee" in unknown.stderr, "an unknown row")
 
 
 def full_disk(program, folder):

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Figures that --analyse adds to the report of a run.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tessera/core/error.hpp>
+#include <tessera/core/scope.hpp>
+#include <tessera/report/analysis/class_loss.hpp>
+#include <tessera/report/analysis/clients.hpp>
+#include <tessera/report/analysis/memory.hpp>
+#include <tessera/report/coherence.hpp>
+#include <tessera/runtime/class_loss.hpp>
+#include <tessera/runtime/evaluate.hpp>
+#include <tessera/runtime/theory.hpp>
+
+#include "options.hpp"
+
+namespace lab {
+
+// What a method can be asked for, by its types.
+template <class Me, class M>
+struct Analyses {
+    using Run = tessera::Federation<Me, M>;
+    static constexpr bool losses = tessera::detail::names_serve<Me>;
+    static constexpr bool clients = losses && tessera::detail::HasGlobalModel<Me, M>;
+    static constexpr bool memory = requires(const Me& me, const M& model) { tessera::on(me.own, model); };
+    static constexpr bool theory = requires(const Run& run) { tessera::split_point(run, 0); };
+    static constexpr bool coherence = requires(const Me& me) { me.envelope(); };
+
+    static void check(const Options& o) {
+        constexpr std::array<std::pair<std::string_view, bool>, 5> known{{
+            {"clients", clients}, {"losses", losses}, {"memory", memory}, {"theory", theory}, {"coherence", coherence}}};
+        for (const auto& asked : o.analyse) {
+            std::string can;
+            bool fits = false;
+            for (const auto& [name, has] : known) {
+                if (has) can.append(can.empty() ? "" : ", ").append(name);
+                fits = fits || (has && name == asked);
+            }
+            if (!fits)
+                throw tessera::ConfigError("--analyse " + asked + ": of " + o.algorithm + " the lab can show " +
+                                           (can.empty() ? "nothing more" : can));
+        }
+    }
+
+    template <class E>
+    static void add(const Run& run, const Options& o, const E& executor, tessera::report::RunRecord& record) {
+        using namespace tessera::report;
+        namespace figures = tessera::report::analysis;
+        if constexpr (clients)
+            if (o.analyses("clients")) {
+                fill(record.per_client, tessera::evaluate<Which::global, SplitOf::train>(run, executor));
+                fill(record.per_client, tessera::evaluate<Which::personal, SplitOf::train>(run, executor));
+                figures::add_client_figures(record);
+            }
+        if constexpr (losses)
+            if (o.analyses("losses")) {
+                record.add(figures::loss_deviation_on_own(tessera::class_losses<Which::personal>(run, executor)));
+                record.add(
+                    figures::loss_deviation_on_union(tessera::class_losses_on_union<Which::personal>(run, executor)));
+            }
+        if constexpr (memory) {
+            const std::size_t d = run.setup().initial.size();
+            const std::size_t personal = tessera::on(run.setup().method.own, run.setup().model).size(d);
+            record.set("personal_parameters", personal);
+            if (o.analyses("memory")) record.add(figures::memory_estimate(d - personal, personal));
+        }
+        if constexpr (theory)
+            if (o.analyses("theory"))
+                record.add(tessera::theory_table(tessera::theory_constants(run, tessera::TheorySettings{}, executor),
+                                                 *o.per_round));
+    }
+
+    // Of mu_i - theta_i over all clients, where the run stands.
+    template <class E>
+    static double coherence_of(const Run& run, const E& executor) {
+        if constexpr (coherence) {
+            using R = tessera::real<M>;
+            std::vector<tessera::Vec<R>> directions(run.size());
+            std::vector<tessera::Workspace<R>> workspaces(executor.concurrency());
+            executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
+                const auto id = static_cast<tessera::Id>(k);
+                const auto at = run.setup().site(run.data()[k], id, run.rounds_done(), workspaces[worker]);
+                directions[k] = run.setup().method.envelope().gap(at, run.server().w, run.client(id));
+            });
+            return tessera::report::coherence(std::span<const tessera::Vec<R>>(directions));
+        } else {
+            return tessera::report::absent;
+        }
+    }
+};
+
+}  // namespace lab

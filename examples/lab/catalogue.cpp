@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: BSD-3-Clause
+
+#include <tessera/core/error.hpp>
+
+#include "methods.hpp"
+
+namespace lab {
+
+const std::vector<Entry>& catalogue() {
+    static const std::vector<Entry> all = [] {
+        std::vector<Entry> list;
+        for (auto&& part : {averaging_methods(), partial_methods(), split_methods(), prior_methods(), mixing_methods()})
+            list.insert(list.end(), part.begin(), part.end());
+        return list;
+    }();
+    return all;
+}
+
+const Entry& entry_of(const std::string& algorithm, const std::string& flag) {
+    std::string known;
+    for (const auto& e : catalogue()) {
+        if (e.name == algorithm) return e;
+        known.append(known.empty() ? "" : ", ").append(e.name);
+    }
+    throw tessera::ConfigError(flag + " " + algorithm + ": there is no such algorithm; known are " + known);
+}
+
+}  // namespace lab

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A stage of one method: settings by name, and what only the method's own types can do.
+#pragma once
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tessera/core/by_name.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/core/scope.hpp>
+#include <tessera/exec/openmp.hpp>
+#include <tessera/runtime/checkpoint.hpp>
+#include <tessera/runtime/controls.hpp>
+#include <tessera/runtime/evaluate.hpp>
+#include <tessera/runtime/export.hpp>
+#include <tessera/sample/uniform.hpp>
+
+#include "analyses.hpp"
+#include "methods.hpp"
+#include "session.hpp"
+
+namespace lab {
+
+// Of a method whose split is chosen at run time.
+template <class Me>
+concept Scoped = requires(Me method) { method.own = tessera::scope::Chosen{}; };
+
+template <class Me>
+void set_all(Me& method, const std::string& algorithm, const std::string& flag, const NamedValues& settings) {
+    for (const auto& [name, value] : settings) {
+        if (tessera::set_by_name(method, name, value)) continue;
+        std::string known;
+        for (const auto& s : tessera::settings_of(method)) known.append(known.empty() ? "" : ", ").append(s.first);
+        throw tessera::ConfigError(flag + " " + name + ": " + algorithm + " has no such setting; it has " + known);
+    }
+}
+
+template <class Me>
+Me method_of(const Options& o) {
+    Me method;
+    for (const auto& offer : o.offers)
+        if (offer.concerns(o.algorithm)) tessera::set_by_name(method, offer.name, offer.value);
+    set_all(method, o.algorithm, o.stages.empty() ? "--set" : "--stages", o.set);
+    if constexpr (Scoped<Me>) method.own = tessera::scope::Chosen(*o.scope);
+    return method;
+}
+
+template <class Me>
+Configuration settings_in_report(const Me& method) {
+    Configuration all;
+    tessera::detail::for_each_setting(method, "", [&](const std::string& name, const auto& value) {
+        if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>)
+            all.emplace_back(name, tessera::detail::text_of(value));
+        else
+            all.emplace_back(name, value);
+    });
+    return all;
+}
+
+template <class Me>
+class FederatedSession final : public Session {
+    using Run = tessera::Federation<Me, Model>;
+    static constexpr bool personal = tessera::detail::names_serve<Me>;
+    static constexpr bool global = tessera::detail::HasGlobalModel<Me, Model>;
+
+public:
+    FederatedSession(const Stage& stage, const Task& task, tessera::Vec<float> warm_start)
+        : FederatedSession(method_of<Me>(stage.options), stage, task, std::move(warm_start)) {}
+
+    bool leaves_model() const override { return global; }
+    tessera::Vec<float> model() const override {
+        if constexpr (requires { run_.setup().method.global(run_.server(), run_.setup().initial); })
+            return run_.setup().method.global(run_.server(), run_.setup().initial);
+        else if constexpr (global) return run_.server().w;
+        else return {};
+    }
+    void write_models(const std::string& path) const override { tessera::write_models(path, run_); }
+
+private:
+    FederatedSession(Me method, const Stage& stage, const Task& task, tessera::Vec<float> warm_start)
+        : Session(stage, settings_in_report(method), task, warm_start),
+          executor_{options().threads},
+          run_(federation(method, task.model, warm_start)) {
+        if (!options().evaluate_also.empty()) also_ = served_with(options().evaluate_also, "--eval-also", warm_start);
+        if (this->stage().tunes) tuned_ = served_with(this->stage().tune, "--stages, tune:", warm_start);
+        Analyses<Me, Model>::check(options());
+        run_.over_the_wire(options().over_the_wire);
+    }
+    Run federation(Me method, const Model& model, tessera::Vec<float> warm_start) const {
+        return Run(model, clients(), std::move(method),
+                   {.seed = options().seed,
+                    .batch = *options().batch,
+                    .rounds = *options().rounds,
+                    .quorum = options().quorum,
+                    .stateless = options().stateless},
+                   std::move(warm_start));
+    }
+    // The same run as it would be served with other settings; its state is copied over when it is asked.
+    std::unique_ptr<Run> served_with(const NamedValues& settings, const std::string& flag,
+                                     const tessera::Vec<float>& warm_start) const {
+        auto method = run_.setup().method;
+        for (const auto& [name, value] : settings)
+            if (!name.starts_with("tune"))
+                throw tessera::ConfigError(flag + " " + name +
+                                           ": only settings whose name begins with tune act when a model is served");
+        set_all(method, options().algorithm, flag, settings);
+        return std::make_unique<Run>(federation(std::move(method), run_.setup().model, warm_start));
+    }
+
+    std::size_t rounds_done() const override { return run_.rounds_done(); }
+    Line next_round() override {
+        const tessera::sample::Uniform sampler{.count = *options().per_round,
+                                               .everyone_trains = *options().trains == "all"};
+        return line_of(run_.round(sampler, executor_));
+    }
+    std::string state_hash() const override { return run_.fingerprint().hex(); }
+    bool has_personal() const override { return personal; }
+    void save(const tessera::CheckpointDirectory& to, const std::string& name,
+              const tessera::Bytes& notes) const override {
+        to.save(run_, name, notes);
+    }
+    std::optional<tessera::CheckpointDirectory::Resumed> load(const tessera::CheckpointDirectory& from,
+                                                              const std::string& name) override {
+        return from.resume(run_, name);
+    }
+
+    template <tessera::Which W, tessera::SplitOf S>
+    void score(const Run& run, std::uint8_t served, tessera::Vec<Score>& all) const {
+        using tessera::Average;
+        const auto result = tessera::evaluate<W, S>(run, executor_);
+        all.push_back({W, S, served, result.accuracy(Average::pooled).value, result.accuracy(Average::unweighted).value,
+                       result.loss(Average::pooled).value});
+    }
+    tessera::Vec<Score> scores(std::uint8_t served) const override {
+        using tessera::SplitOf;
+        using tessera::Which;
+        if (served != as_set) copy_state_to(served == also ? *also_ : *tuned_);
+        const Run& run = served == as_set ? run_ : served == also ? *also_ : *tuned_;
+        tessera::Vec<Score> all;
+        if constexpr (global)
+            if (served == as_set) score<Which::global, SplitOf::test>(run, served, all);
+        if constexpr (personal) score<Which::personal, SplitOf::test>(run, served, all);
+        if (options().validation > 0) {
+            if constexpr (global)
+                if (served == as_set) score<Which::global, SplitOf::validation>(run, served, all);
+            if constexpr (personal) score<Which::personal, SplitOf::validation>(run, served, all);
+        }
+        return all;
+    }
+    void copy_state_to(Run& other) const {
+        tessera::Bytes state;
+        run_.save(state);
+        tessera::Reader in(state);
+        other.restore(in);
+    }
+
+    double coherence() const override { return Analyses<Me, Model>::coherence_of(run_, executor_); }
+
+    void judge(tessera::report::RunRecord& record) const override {
+        using namespace tessera::report;
+        const auto majority = tessera::majority_class(run_.data());
+        note(record, "control, majority class of each client: ", majority.accuracy(Average::unweighted).value);
+        if constexpr (global) fill(record.per_client, tessera::evaluate<Which::global>(run_, executor_));
+        if constexpr (personal) fill(record.per_client, tessera::evaluate<Which::personal>(run_, executor_));
+        if constexpr (global && personal) {
+            double sum = 0;
+            for (const auto& row : record.per_client) sum += std::max(row.accuracy_global, row.accuracy_personal);
+            note(record, "control, oracle best of global and personal per client: ",
+                 sum / static_cast<double>(record.per_client.size()));
+        }
+        Analyses<Me, Model>::add(run_, options(), executor_, record);
+        if constexpr (personal)
+            if (tuned_ && options().analyses("clients")) {
+                copy_state_to(*tuned_);
+                record.add(analysis::final_fine_tuning(tessera::evaluate<Which::personal>(run_, executor_),
+                                                       tessera::evaluate<Which::personal>(*tuned_, executor_)));
+            }
+        if (run_.data().unseen() == 0) return;
+        const auto unseen = [&]<Which W>() {
+            const auto result = tessera::evaluate<W, SplitOf::test, Whom::unseen>(run_, executor_, tag(as_set));
+            for (const auto average : {Average::pooled, Average::unweighted})
+                record.final_evaluations.push_back(result.accuracy(average));
+        };
+        if constexpr (global) unseen.template operator()<Which::global>();
+        if constexpr (personal) unseen.template operator()<Which::personal>();
+    }
+    static void note(tessera::report::RunRecord& record, const std::string& what, double share) {
+        char text[32];
+        std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
+        record.notes.push_back(what + text + " (mean over clients)");
+    }
+
+    tessera::exec::OpenMp executor_;
+    Run run_;
+    std::unique_ptr<Run> also_, tuned_;
+};
+
+template <class Me>
+Entry entry(std::string name, std::string what, bool trains_all = false) {
+    return {std::move(name), std::move(what), tessera::settings_of(Me{}), Scoped<Me>, trains_all,
+            [](const Options& o) { tessera::detail::validate_all(method_of<Me>(o)); },
+            [](const Stage& stage, const Task& task, tessera::Vec<float> warm_start) -> std::unique_ptr<Session> {
+                return std::make_unique<FederatedSession<Me>>(stage, task, std::move(warm_start));
+            }};
+}
+
+}  // namespace lab

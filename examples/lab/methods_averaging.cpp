@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/method/fedavg.hpp>
+#include <tessera/method/fedavg_ft.hpp>
+#include <tessera/method/fedprox.hpp>
+#include <tessera/method/local.hpp>
+
+#include "federated_session.hpp"
+#include "server_fold.hpp"
+
+namespace lab {
+namespace {
+
+using tessera::rule::Sgd;
+
+// FedAvg on one client that holds everybody's data.
+Entry centralised() {
+    auto e = entry<tessera::FedAvg<Sgd, ServerFold>>("centralised",
+                                                     "Control: one model on all clients' training data together");
+    e.open = [open = e.open](Stage stage, const Task& task, tessera::Vec<float> warm_start) {
+        stage.options.pooled = true;
+        stage.options.per_round = 1;
+        return open(stage, task, std::move(warm_start));
+    };
+    return e;
+}
+
+}  // namespace
+
+std::vector<Entry> averaging_methods() {
+    return {entry<tessera::FedAvg<Sgd, ServerFold>>("fedavg", "FedAvg (McMahan et al. 2017), any server optimizer"),
+            entry<tessera::FedAvgFt<Sgd, ServerFold>>("fedavg-ft", "FedAvg, fine-tuned by each client at evaluation"),
+            entry<tessera::FedProx<Sgd, ServerFold>>("fedprox",
+                                                     "FedProx (Li et al. 2020): proximal pull to the server's model"),
+            entry<tessera::Local<Sgd>>("local", "Every client for itself; nothing travels"), centralised()};
+}
+
+}  // namespace lab

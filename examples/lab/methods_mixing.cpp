@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/method/apfl.hpp>
+#include <tessera/method/ditto.hpp>
+#include <tessera/method/mtl.hpp>
+#include <tessera/method/per_fedavg.hpp>
+
+#include "federated_session.hpp"
+#include "server_fold.hpp"
+
+namespace lab {
+
+using tessera::rule::Sgd;
+
+std::vector<Entry> mixing_methods() {
+    return {entry<tessera::PerFedAvg<ServerFold>>("per-fedavg",
+                                                  "Per-FedAvg (Fallah et al. 2020): a start one step away"),
+            entry<tessera::Ditto<Sgd, ServerFold>>("ditto", "Ditto (Li et al. 2021): own model pulled to the server's"),
+            entry<tessera::Apfl<Sgd, ServerFold>>("apfl", "APFL (Deng et al. 2020): own and common model mixed"),
+            entry<tessera::Mtl<Sgd>>("mtl", "Mean-regularised multi-task learning: own models pulled to their mean")};
+}
+
+}  // namespace lab

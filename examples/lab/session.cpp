@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "session.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include <tessera/core/by_name.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/core/hash.hpp>
+#include <tessera/kernels/dispatch.hpp>
+#include <tessera/report/analysis/coherence_curve.hpp>
+#include <tessera/runtime/controls.hpp>
+#include <tessera/version.hpp>
+
+#include "outputs.hpp"
+#include "progress.hpp"
+
+namespace lab {
+namespace {
+
+using tessera::ConfigError;
+
+std::string in_words(const NamedValues& settings) {
+    std::string text;
+    for (const auto& [name, value] : settings) text.append(text.empty() ? "" : " ").append(name + "=" + value);
+    return text;
+}
+
+// Everything that decides a stage's numbers, in the order of the report.
+Configuration configuration_of(const Stage& stage, const Configuration& of_method) {
+    const auto& o = stage.options;
+    Configuration all{{"algorithm", o.algorithm},
+                      {"preset", o.preset},
+                      {"data", *o.data},
+                      {"normalise", *o.normalise},
+                      {"partition", *o.partition},
+                      {"clients", *o.clients},
+                      {"unseen", o.unseen},
+                      {"validation", o.validation},
+                      {"model", *o.model},
+                      {"rounds", *o.rounds},
+                      {"per_round", *o.per_round},
+                      {"trains", *o.trains + " clients"},
+                      {"batch", *o.batch},
+                      {"seed", o.seed},
+                      {"split_seed", *o.split_seed},
+                      {"quorum", o.quorum},
+                      {"stateless", o.stateless}};
+    if (o.scope) all.emplace_back("scope", *o.scope);
+    if (!o.split_file.empty()) all.emplace_back("split_file", o.split_file);
+    all.insert(all.end(), of_method.begin(), of_method.end());
+    return all;
+}
+
+std::string spelt(const std::string& v) { return v; }
+template <class T>
+std::string spelt(const T& v) {
+    return tessera::detail::text_of(v);
+}
+
+std::string fingerprint_of(const tessera::data::FederatedDataset& clients) {
+    tessera::Hasher h;
+    for (std::size_t k = 0; k < clients.size(); ++k)
+        for (const auto part : {clients[k].train, clients[k].validation, clients[k].test})
+            h.bytes(part.data(), part.size_bytes());
+    return h.finish().hex();
+}
+
+tessera::Bytes encoded(const History& history) {
+    tessera::Bytes out;
+    tessera::put(out, history);
+    return out;
+}
+
+}  // namespace
+
+Task make_task(const Options& o) {
+    auto clients = make_clients(o);
+    if (clients.size() + clients.unseen() != *o.clients)
+        throw ConfigError("--split-file " + o.split_file + ": it has " +
+                          std::to_string(clients.size() + clients.unseen()) + " clients, --clients asks for " +
+                          std::to_string(*o.clients));
+    auto model = make_model(*o.model, clients.pool().examples());
+    return {std::move(clients), std::move(model)};
+}
+
+Session::Session(Stage stage, Configuration of_method, const Task& task, const tessera::Vec<float>& warm_start)
+    : stage_(std::move(stage)),
+      configuration_(configuration_of(stage_, of_method)),
+      clients_(options().pooled ? tessera::pooled(task.clients) : task.clients) {
+    if (*options().per_round > clients_.size())
+        throw ConfigError("--per-round is " + std::to_string(*options().per_round) + ", but there are only " +
+                          std::to_string(clients_.size()) + " clients");
+    for (const auto& [name, value] : configuration_)
+        name_ += name + "=" + std::visit([](const auto& v) { return spelt(v); }, value.value()) + "\n";
+    name_ += "kernels=" + std::string(tessera::kernels::active_name()) + "\n";
+    name_ += "data fingerprint=" + fingerprint_of(clients_) + "\n";
+    if (!warm_start.empty()) {
+        tessera::Hasher h;
+        h.bytes(warm_start.data(), warm_start.size() * sizeof(float));
+        name_ += "warm start=" + h.finish().hex() + "\n";
+    }
+}
+
+std::string Session::tag(std::uint8_t served) const {
+    if (served == as_set) return stage_.name;
+    const std::string how = served == tuned ? "tune" : in_words(options().evaluate_also);
+    return stage_.name.empty() || served == tuned ? how : stage_.name + " " + how;
+}
+
+void Session::run() {
+    const auto& o = options();
+    std::optional<tessera::CheckpointDirectory> checkpoints;
+    if (!o.checkpoint.empty()) checkpoints.emplace(o.checkpoint);
+    if (checkpoints && o.resume) resume(*checkpoints);
+    Progress progress(stage_.name, rounds_done(), *o.rounds, o.quiet);
+    while (rounds_done() < *o.rounds) {
+        auto line = next_round();
+        const std::size_t done = rounds_done();
+        if (o.evaluates_after(done)) {
+            line.scores = scores(as_set);
+            if (!o.evaluate_also.empty())
+                for (const auto& s : scores(also)) line.scores.push_back(s);
+            if (o.analyses("coherence")) line.coherence = coherence();
+        }
+        history_.lines.push_back(line);
+        progress.show(line);
+        if (checkpoints && (done % o.checkpoint_every == 0 || done == *o.rounds))
+            writing([&] { save(*checkpoints, name_, encoded(history_)); });
+    }
+}
+
+void Session::resume(const tessera::CheckpointDirectory& checkpoints) {
+    const auto resumed = load(checkpoints, name_);
+    if (!resumed) {
+        notes_.push_back((stage_.name.empty() ? "" : "stage " + stage_.name + ": ") +
+                         "there was no checkpoint to resume; the run began at round 1");
+        return;
+    }
+    history_ = tessera::decode<History>(resumed->notes);
+    for (const auto& why : resumed->refused) {
+        notes_.push_back("refused: " + why);
+        std::fprintf(stderr, "tessera-lab: %s; using the checkpoint before it\n", why.c_str());
+    }
+    if (!options().quiet)
+        std::fprintf(stderr, "%s%sresumed after round %zu\n", stage_.name.c_str(), stage_.name.empty() ? "" : ": ",
+                     rounds_done());
+}
+
+tessera::report::RoundRecord Session::record_of(const Line& l) const {
+    tessera::report::RoundRecord record{.round = stage_.rounds_before + static_cast<std::size_t>(l.round),
+                                        .seconds = l.seconds,
+                                        .bytes_up = l.bytes_up,
+                                        .bytes_down = l.bytes_down,
+                                        .formula_bytes_up = l.formula_up,
+                                        .formula_bytes_down = l.formula_down,
+                                        .flops = l.flops,
+                                        .trained = l.trained,
+                                        .merged = l.merged,
+                                        .rejected = l.rejected,
+                                        .diverged = l.diverged,
+                                        .state_hash = tessera::Fingerprint{l.hash_low, l.hash_high}.hex(),
+                                        .evaluations = {}};
+    for (const auto& s : l.scores)
+        for (auto& e : evaluations_of(s, tessera::report::Pick::last(), tag(s.served)))
+            record.evaluations.push_back(std::move(e));
+    return record;
+}
+
+tessera::report::RunRecord Session::record() const {
+    using namespace tessera::report;
+    RunRecord record{.config = configuration_,
+                     .kernel_set = std::string(tessera::kernels::active_name()),
+                     .version = tessera::version,
+                     .rounds = {},
+                     .final_evaluations = {},
+                     .per_client = client_rows(),
+                     .state_hash = state_hash(),
+                     .notes = notes_};
+    record.set("threads", options().threads);
+    if (!options().evaluate_also.empty()) record.set("eval_also", in_words(options().evaluate_also));
+    if (stage_.tunes) record.set("final_tuning", in_words(stage_.tune));
+    std::vector<double> measured_at, measured;
+    for (const auto& line : history_.lines) {
+        record.rounds.push_back(record_of(line));
+        if (std::isnan(line.coherence)) continue;
+        measured_at.push_back(static_cast<double>(record.rounds.back().round));
+        measured.push_back(line.coherence);
+    }
+    if (!measured.empty()) record.add(analysis::coherence_curve(measured_at, measured));
+    const auto add = [&](const std::vector<Evaluation>& all) {
+        record.final_evaluations.insert(record.final_evaluations.end(), all.begin(), all.end());
+    };
+    if (!history_.lines.empty())
+        for (const auto& s : history_.lines.back().scores) add(evaluations_of(s, Pick::last(), tag(s.served)));
+    const std::size_t several = std::min<std::size_t>(10, evaluated_rounds(history_));
+    for (const auto& s : mean_of_last(history_, several))
+        add(evaluations_of(s, Pick::mean_last(several), tag(s.served)));
+    if (stage_.tunes)
+        for (const auto& s : scores(tuned)) add(evaluations_of(s, Pick::last(), tag(tuned)));
+    if (options().validation > 0) add(best_on_validation());
+    if (stage_.last) judge(record);
+    return record;
+}
+
+std::vector<tessera::report::Evaluation> Session::best_on_validation() const {
+    using namespace tessera::report;
+    const Which model = has_personal() ? Which::personal : Which::global;
+    const Line* best = nullptr;
+    double most = -1;
+    for (const auto& line : history_.lines)
+        for (const auto& s : line.scores)
+            if (s.model == model && s.split == SplitOf::validation && s.served == as_set && s.pooled > most) {
+                most = s.pooled;
+                best = &line;
+            }
+    std::vector<Evaluation> all;
+    if (best)
+        for (const auto& s : best->scores)
+            for (auto& e : evaluations_of(s, Pick::best_validation(), tag(s.served))) all.push_back(std::move(e));
+    return all;
+}
+
+std::vector<tessera::report::ClientRecord> Session::client_rows() const {
+    std::vector<tessera::report::ClientRecord> rows;
+    for (std::size_t k = 0; k < clients_.size(); ++k) {
+        const auto data = clients_[k];
+        tessera::report::ClientRecord row{.id = static_cast<tessera::Id>(k), .n_train = data.train.size()};
+        row.labels.assign(data.examples->classes, 0);
+        for (const auto i : data.train) ++row.labels[static_cast<std::size_t>(data.examples->labels[i])];
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+}  // namespace lab

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "stages.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+
+#include <tessera/core/by_name.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/core/scope.hpp>
+#include <tessera/io/file.hpp>
+
+#include "methods.hpp"
+#include "outputs.hpp"
+
+namespace lab {
+namespace {
+
+using tessera::ConfigError;
+
+bool has_setting(const Entry& entry, const std::string& name) {
+    return std::ranges::any_of(entry.settings, [&](const auto& s) { return tessera::detail::means(s.first, name); });
+}
+
+std::size_t count_of(const std::string& what, const std::string& text) {
+    std::size_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc{} || end != text.data() + text.size() || value == 0)
+        throw ConfigError(what + " is a whole number of at least 1, not '" + text + "'");
+    return value;
+}
+
+// What a stage says of itself; the rest are settings of its algorithm.
+void read_stage(const NamedValues& said, const std::string& where, Options& o) {
+    for (const auto& [name, value] : said) {
+        if (name == "rounds") o.rounds = count_of(where + " rounds", value);
+        else if (name == "per_round") o.per_round = count_of(where + " per_round", value);
+        else if (name == "scope") o.scope = value;
+        else if (name == "trains") o.trains = value;
+        else o.set.emplace_back(name, value);
+    }
+}
+
+std::vector<std::vector<std::string>> words_of_stages(const std::string& text) {
+    std::vector<std::vector<std::string>> all;
+    std::istringstream pieces(text);
+    for (std::string piece; std::getline(pieces, piece, ';');) {
+        std::istringstream words(piece);
+        auto& stage = all.emplace_back();
+        for (std::string word; words >> word;) stage.push_back(word);
+        if (stage.empty())
+            throw ConfigError("--stages: stage " + std::to_string(all.size()) +
+                              " is empty; write ALGORITHM NAME=VALUE ..., stages separated by ;");
+    }
+    return all;
+}
+
+std::vector<Stage> read_stages(const std::string& text, const Options& common) {
+    std::vector<Stage> stages;
+    for (const auto& words : words_of_stages(text)) {
+        const std::string where = "--stages, " + words[0] + ":";
+        const auto said = named_values(where, {words.begin() + 1, words.end()});
+        if (words[0] == "tune") {
+            if (stages.empty()) throw ConfigError("--stages: tune comes after the stage whose models it tunes");
+            if (said.empty()) throw ConfigError("--stages, tune: say how, as in tune_epochs=5 or tune_steps=1");
+            if (stages.back().tunes) throw ConfigError("--stages: one tune after a stage is enough");
+            stages.back().tunes = true;
+            stages.back().tune = said;
+            continue;
+        }
+        const auto& entry = entry_of(words[0], "--stages");
+        Stage stage{.options = common};
+        auto& o = stage.options;
+        o.algorithm = words[0];
+        o.set.clear();
+        if (!entry.scoped) o.scope.reset();
+        for (const auto& [name, value] : common.set)
+            if (has_setting(entry, name)) o.set.emplace_back(name, value);
+        read_stage(said, where, o);
+        stages.push_back(std::move(stage));
+    }
+    return stages;
+}
+
+void check_shared_flags(const std::vector<Stage>& stages, const Options& common) {
+    const auto some = [&](auto&& has) {
+        return std::ranges::any_of(stages, [&](const Stage& s) { return has(entry_of(s.options.algorithm)); });
+    };
+    for (const auto& [name, value] : common.set)
+        if (!some([&, n = name](const Entry& e) { return has_setting(e, n); }))
+            throw ConfigError("--set " + name + ": no stage has such a setting");
+    if (common.scope && !some([](const Entry& e) { return e.scoped; }))
+        throw ConfigError("--scope " + *common.scope + ": no stage takes a scope; fedalt, fedsim and ft-part do");
+}
+
+// Runs f, whose complaints are about the scope.
+template <class F>
+void naming_scope(const std::string& scope, F&& f) {
+    try {
+        f();
+    } catch (const ConfigError& e) {
+        throw ConfigError("--scope " + scope + ": " + e.what());
+    }
+}
+
+void check_scope(const std::string& scope, const Model& model) {
+    naming_scope(scope, [&] { tessera::on(tessera::scope::Chosen{scope}, model); });
+}
+
+void complete(Stage& stage) {
+    auto& o = stage.options;
+    const auto& entry = entry_of(o.algorithm);
+    if (o.scope && !entry.scoped)
+        throw ConfigError("--scope " + *o.scope + ": " + o.algorithm +
+                          " has a split of its own, or none; fedalt, fedsim and ft-part take a scope");
+    if (entry.scoped) {
+        if (!o.scope) o.scope = tessera::scope::Chosen{}.text();
+        naming_scope(*o.scope, [&] { tessera::scope::Chosen{*o.scope}; });
+    }
+    if (!o.trains) o.trains = entry.trains_all ? "all" : "sampled";
+    if (*o.trains != "all" && *o.trains != "sampled")
+        throw ConfigError("--trains is all or sampled, not '" + *o.trains + "'");
+    if (*o.per_round > *o.clients)
+        throw ConfigError("--per-round is " + std::to_string(*o.per_round) + ", above --clients " +
+                          std::to_string(*o.clients));
+}
+
+// The name of a stage is its algorithm's; a second one of the same name gets a number.
+void name_stages(std::vector<Stage>& stages) {
+    std::size_t before = 0;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+        auto& s = stages[i];
+        s.last = i + 1 == stages.size();
+        s.rounds_before = before;
+        before += *s.options.rounds;
+        if (stages.size() == 1) continue;
+        const auto same = static_cast<std::size_t>(std::ranges::count_if(
+            stages.begin(), stages.begin() + static_cast<std::ptrdiff_t>(i),
+            [&](const Stage& other) { return other.options.algorithm == s.options.algorithm; }));
+        s.name = s.options.algorithm + (same > 0 ? "-" + std::to_string(same + 1) : "");
+        if (!s.options.checkpoint.empty()) s.options.checkpoint += "/" + std::to_string(i + 1) + "-" + s.name;
+        if (!s.last) {
+            s.options.evaluate_also.clear();
+            s.options.analyse.clear();
+        }
+    }
+}
+
+// Settings of an earlier stage stand beside those of the last under "STAGE.NAME".
+void put_before(tessera::report::RunRecord& last, const tessera::report::RunRecord& earlier, const std::string& stage) {
+    for (const auto& [name, value] : earlier.config) {
+        const auto* same = last.find(name);
+        if (!same || !(*same == value)) last.set(stage + "." + name, value);
+    }
+    last.rounds.insert(last.rounds.begin(), earlier.rounds.begin(), earlier.rounds.end());
+    last.final_evaluations.insert(last.final_evaluations.begin(), earlier.final_evaluations.begin(),
+                                  earlier.final_evaluations.end());
+    last.notes.insert(last.notes.begin(), earlier.notes.begin(), earlier.notes.end());
+}
+
+}  // namespace
+
+NamedValues named_values(const std::string& flag, const std::vector<std::string>& texts) {
+    NamedValues all;
+    for (const auto& text : texts) {
+        const auto equals = text.find('=');
+        if (equals == std::string::npos || equals == 0) throw ConfigError(flag + " " + text + ": write NAME=VALUE");
+        all.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    }
+    return all;
+}
+
+std::vector<Stage> stages_of(const Options& o) {
+    std::vector<Stage> stages;
+    if (!o.stages.empty()) {
+        if (!o.algorithm.empty()) throw ConfigError("give --algorithm or --stages, not both");
+        stages = read_stages(o.stages, o);
+        if (stages.empty()) throw ConfigError("--stages: write ALGORITHM NAME=VALUE ..., stages separated by ;");
+        check_shared_flags(stages, o);
+    } else {
+        entry_of(o.algorithm);
+        Options common = o;
+        common.set.clear();
+        common.scope.reset();
+        stages = read_stages(o.before, common);
+        stages.push_back({.options = o});
+    }
+    for (auto& s : stages) {
+        complete(s);
+        entry_of(s.options.algorithm).check(s.options);
+    }
+    name_stages(stages);
+    return stages;
+}
+
+tessera::report::RunRecord run_stages(const std::vector<Stage>& stages) {
+    const auto& o = stages.back().options;
+    const Task task = make_task(o);
+    for (const auto& stage : stages) {
+        if (stage.options.scope) check_scope(*stage.options.scope, task.model);
+        const auto trial = entry_of(stage.options.algorithm).open(stage, task, {});
+        if (!stage.last && !trial->leaves_model())
+            throw ConfigError("--stages: " + stage.name + " leaves no common model for the next stage to start from");
+    }
+    for (const auto* path : {&o.json, &o.csv, &o.report, &o.models})
+        if (!path->empty()) tessera::io::check_writable(*path);
+
+    std::vector<tessera::report::RunRecord> earlier;
+    tessera::Vec<float> warm_start;
+    for (const auto& stage : stages) {
+        const auto session = entry_of(stage.options.algorithm).open(stage, task, std::move(warm_start));
+        session->run();
+        auto record = session->record();
+        if (!stage.last) {
+            warm_start = session->model();
+            earlier.push_back(std::move(record));
+            continue;
+        }
+        for (std::size_t i = earlier.size(); i-- > 0;) put_before(record, earlier[i], stages[i].name);
+        if (!o.models.empty()) writing([&] { session->write_models(o.models); });
+        return record;
+    }
+    return {};
+}
+
+}  // namespace lab

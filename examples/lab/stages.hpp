@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A run as a list of stages, each starting from the model the one before left.
+//
+//   fedavg rounds=50 rate=0.1; fedalt rounds=50 rate=0.01; tune tune_epochs=5
+//
+// A stage is an algorithm and NAME=VALUE: rounds, per_round, trains, scope, or a setting of the algorithm. What it does
+// not say comes from the flags. `tune` trains nothing: the stage before it is evaluated once more, served like this.
+#pragma once
+
+#include <vector>
+
+#include "options.hpp"
+#include "session.hpp"
+
+namespace lab {
+
+// Everything that can be known to be wrong without the data is.
+std::vector<Stage> stages_of(const Options& options);
+
+// Runs them and puts their records together. All are opened once before the first begins, so that a mistake in the
+// last is known at once.
+tessera::report::RunRecord run_stages(const std::vector<Stage>& stages);
+
+NamedValues named_values(const std::string& flag, const std::vector<std::string>& texts);
+
+}  // namespace lab
