@@ -10,9 +10,9 @@
 using namespace tessera;
 
 #ifdef TESSERA_GOOD
-using Team = exec::Serial;
+using Workers = exec::Serial;
 #else
-using Team = exec::OpenMp;
+using Workers = exec::OpenMp;
 #endif
 
-void run(Federation<FedAvg<>, nn::Mclr<60, 10>>& federation) { federation.round(sample::Everyone{}, Team{}); }
+void run(Federation<FedAvg<>, nn::Mclr<60, 10>>& federation) { federation.round(sample::Everyone{}, Workers{}); }

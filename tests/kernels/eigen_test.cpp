@@ -9,9 +9,9 @@ using namespace tessera;
 using namespace tessera::support;
 
 TEST_CASE_TEMPLATE("backend::Eigen agrees with the reference loops", R, float, double) {
-    for (const std::size_t batch : {0, 1, 3, 20})
-        for (const std::size_t in : {0, 1, 7, 16, 33})
-            for (const std::size_t out : {0, 1, 5, 17}) {
+    for (const std::size_t batch : {0u, 1u, 3u, 20u})
+        for (const std::size_t in : {0u, 1u, 7u, 16u, 33u})
+            for (const std::size_t out : {0u, 1u, 5u, 17u}) {
                 CAPTURE(batch);
                 CAPTURE(in);
                 CAPTURE(out);

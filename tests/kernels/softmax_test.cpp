@@ -60,8 +60,8 @@ TEST_CASE("softmax: the float exponential is within 2 ulp from -87 to 0, and 0 b
 TEST_CASE_TEMPLATE("softmax: rows of any length agree with the plain loop", R, float, double) {
     for_each_kernel_set([](std::string_view set) {
         CAPTURE(set);
-        for (const std::size_t rows : {0, 1, 2, 3, 20})
-            for (const std::size_t classes : {1, 2, 3, 7, 8, 9, 10, 15, 16, 17, 33, 62}) {
+        for (const std::size_t rows : {0u, 1u, 2u, 3u, 20u})
+            for (const std::size_t classes : {1u, 2u, 3u, 7u, 8u, 9u, 10u, 15u, 16u, 17u, 33u, 62u}) {
                 CAPTURE(classes);
                 auto z = toy_numbers<R>(rows * classes, 1);
                 for (R& v : z) v *= 30;
@@ -108,7 +108,7 @@ TEST_CASE_TEMPLATE("softmax: a NaN among the outputs is not hidden", R, float, d
 TEST_CASE_TEMPLATE("leaky relu: forward and backward are the plain loop's, bit for bit", R, float, double) {
     for_each_kernel_set([](std::string_view set) {
         CAPTURE(set);
-        for (const std::size_t n : {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 65})
+        for (const std::size_t n : {0u, 1u, 2u, 3u, 4u, 5u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 33u, 65u})
             for (const R slope : {R(0), R(0.1), R(1)}) {
                 auto x = toy_numbers<R>(n + 1, 1);
                 const auto dy = toy_numbers<R>(n + 1, 2);
