@@ -276,7 +276,7 @@ TEST_CASE("a worker can hand its free blocks back to the parent, and keeps the o
     }
     {
         const Arena::Use use(two);
-        CHECK(heap_calls([] { Vec<float> v(500); }) == 2);  // the first worker still has it; one is left for neighbours
+        CHECK(heap_calls([] { Vec<float> v(500); }) == 4);  // the first worker still has it; three are left for neighbours
     }
     one.hand_back();
     one.hand_back();  // nothing left to give
@@ -291,6 +291,22 @@ TEST_CASE("a worker can hand its free blocks back to the parent, and keeps the o
               }) == 0);
     }
     CHECK(kept[499] == 3.0f);
+}
+
+TEST_CASE("misses grow rare: each leaves twice as many blocks as the last one, up to a mebibyte") {
+    Arena parent;
+    Arena worker(parent);
+    const auto misses = [&](std::size_t blocks, std::size_t numbers) {
+        const Arena::Use use(worker);
+        Vec<Vec<float>> held(blocks);
+        std::size_t count = 0;
+        for (auto& v : held) count += heap_calls([&] { v.resize(numbers); }) > 0;
+        return count;
+    };
+    CHECK(misses(100, 500) == 6);        // after 1 + 1, 1 + 3, 1 + 7, ... blocks: 2, 6, 14, 30, 62, 126
+    CHECK(misses(126, 500) == 0);        // they are all still here
+    CHECK(misses(127, 500) == 1);
+    CHECK(misses(8, 1 << 18) == 4);      // blocks of a mebibyte: one more at each miss, never two
 }
 
 TEST_CASE("workers share a parent without sharing a block") {

@@ -8,6 +8,7 @@
 // what workers hand back: a block may be born in one worker and die in another, round after round.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -75,9 +76,7 @@ public:
         const std::size_t kind = detail::kind_of(bytes);
         for (Arena* arena = current(); arena; arena = arena->parent_)
             if (void* block = arena->take(kind)) return block;
-        // A worker that finds nothing leaves a second block for its neighbours: how many of a kind are wanted at
-        // once depends on how visits happen to overlap, and a later round may overlap more than the first did.
-        if (Arena* worker = current(); worker && worker->parent_) worker->parent_->give(fresh(kind), kind);
+        if (Arena* worker = current(); worker && worker->parent_) worker->parent_->stock(kind);
         return fresh(kind);
     }
     static void release(void* block, std::size_t bytes) noexcept {
@@ -106,6 +105,17 @@ private:
         bool& lock_;
     };
 
+    // For a worker that found nothing: 1 block more, at the next miss 3, then 7, ..., at most a mebibyte. How many of a
+    // kind are wanted at once depends on how visits happen to overlap, and a later round may overlap more.
+    void stock(std::size_t kind) {
+        std::size_t count = 0;
+        {
+            const Hold hold(lock_);
+            const std::size_t most = std::max<std::size_t>((std::size_t{1} << 20) / detail::bytes_of(kind), 1);
+            count = stocked_[kind] = std::min<std::size_t>(2 * stocked_[kind] + 1, most);
+        }
+        for (; count > 0; --count) give(fresh(kind), kind);
+    }
     static void* fresh(std::size_t kind) {
         return ::operator new(detail::bytes_of(kind), std::align_val_t{alignment});
     }
@@ -127,6 +137,7 @@ private:
     Arena* parent_ = nullptr;
     bool lock_ = false;  // uncontended except on the parent; about 10 ns against visits of 100 us and more
     std::array<Block*, 256> free_{};
+    std::array<std::size_t, 256> stocked_{};
 };
 
 template <class T>
