@@ -88,7 +88,7 @@ struct Analyses {
                 const auto at = run.setup().site(run.data()[k], id, run.rounds_done(), workspaces[worker]);
                 directions[k] = run.setup().method.envelope().gap(at, run.server().w, run.client(id));
             });
-            return tessera::report::coherence(std::span<const tessera::Vec<R>>(directions));
+            return tessera::report::coherence_per_direction(std::span<const tessera::Vec<R>>(directions));
         } else {
             return tessera::report::absent;
         }

@@ -82,6 +82,32 @@ TEST_CASE("sixty directions, nearly alike and nearly orthogonal") {
     CHECK(std::fabs(gce(apart) - 59e-6) < 1e-6);
 }
 
+TEST_CASE("per direction, a hundred directions are still told apart") {
+    const auto each = [](double common) {  // e_0 common + e_i, a hundred of them
+        std::vector<Vec<double>> all;
+        for (std::size_t i = 0; i < 100; ++i) {
+            Vec<double> x(101);
+            x[0] = common;
+            x[i + 1] = 1;
+            all.push_back(x);
+        }
+        return all;
+    };
+    const auto per = [](const std::vector<Vec<double>>& all) {
+        return report::coherence_per_direction(std::span<const Vec<double>>(all));
+    };
+    // Gram matrix (1 - c) I + c 11' with c = common^2 / (1 + common^2): det = (1 - c)^99 (1 + 99 c).
+    for (const double common : {1.0, 2.0}) {
+        const double c = common * common / (1 + common * common);
+        const double expected = 1 - std::exp((99 * std::log(1 - c) + std::log(1 + 99 * c)) / 100);
+        CHECK(std::fabs(per(each(common)) - expected) < 1e-12);  // a hundred logarithms
+        CHECK(gce(each(common)) == 1);                           // what it is without the root
+    }
+    CHECK(per(each(0)) == 0);
+    CHECK(per({{1, 2}, {2, 4}}) == 1);
+    CHECK(per({}) == 0);
+}
+
 TEST_CASE("directions of different length are refused") {
     CHECK_THROWS_AS(gce({{1, 2}, {1, 2, 3}}), ConfigError);
 }

@@ -2,7 +2,8 @@
 // Generalised coherence of directions (Gish and Cochran, ICASSP 1988): 1 - det of the Gram matrix of the vectors at
 // unit length. 0 when they are orthogonal, 1 when they depend on each other; a zero vector depends on any.
 //
-// pFedBreD's directions are mu_i - theta_i of the clients. Cost: O(n^2 d + n^3).
+// pFedBreD's directions are mu_i - theta_i of the clients. The determinant of a hundred of them is 0 for any practical
+// purpose, so that many are compared by its n-th root. Cost: O(n^2 d + n^3).
 #pragma once
 
 #include <cmath>
@@ -16,10 +17,12 @@
 
 namespace tessera::report {
 
-// By the logarithm of the determinant, from a Cholesky factor: near 0 and for many directions nothing is lost in
-// products of numbers below 1.
+namespace detail {
+// Logarithm of the determinant, from a Cholesky factor: near 0 and for many directions nothing is lost in products of
+// numbers below 1.
 template <class R>
-double coherence(std::span<const Vec<R>> directions) {
+double log_gram_determinant(std::span<const Vec<R>> directions) {
+    constexpr double dependent = -std::numeric_limits<double>::infinity();
     const std::size_t n = directions.size();
     const auto inner = [](const Vec<R>& x, const Vec<R>& y) {
         tessera::detail::require(x.size() == y.size(), "coherence is of directions of one length");
@@ -30,7 +33,7 @@ double coherence(std::span<const Vec<R>> directions) {
     std::vector<double> factor(n * n), length(n);
     for (std::size_t i = 0; i < n; ++i) {
         length[i] = std::sqrt(inner(directions[i], directions[i]));
-        if (length[i] == 0) return 1;
+        if (length[i] == 0) return dependent;
     }
     double log_determinant = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -41,11 +44,24 @@ double coherence(std::span<const Vec<R>> directions) {
             factor[i * n + k] = along /= factor[k * n + k];
             left -= along * along;
         }
-        if (!(left > 4 * static_cast<double>(n) * std::numeric_limits<double>::epsilon())) return 1;  // rounding only
+        const double rounding = 4 * static_cast<double>(n) * std::numeric_limits<double>::epsilon();
+        if (!(left > rounding)) return dependent;
         factor[i * n + i] = std::sqrt(left);
         log_determinant += std::log(left);
     }
-    return -std::expm1(log_determinant);
+    return log_determinant;
+}
+}  // namespace detail
+
+template <class R>
+double coherence(std::span<const Vec<R>> directions) {
+    return -std::expm1(detail::log_gram_determinant(directions));
+}
+// 1 - det^(1/n).
+template <class R>
+double coherence_per_direction(std::span<const Vec<R>> directions) {
+    if (directions.empty()) return 0;
+    return -std::expm1(detail::log_gram_determinant(directions) / static_cast<double>(directions.size()));
 }
 
 }  // namespace tessera::report

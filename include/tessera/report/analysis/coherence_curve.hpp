@@ -34,8 +34,8 @@ inline Extra coherence_curve(const std::vector<double>& rounds, const std::vecto
     tessera::detail::require(rounds.size() == coherence.size(), "coherence_curve: one value for each round");
     return {.id = "coherence",
             .title = "Coherence of the envelope gradients",
-            .caption = report::detail::cat("1 - det of the Gram matrix of the clients' unit directions mu - theta: 0 "
-                                           "when they are orthogonal, 1 when one depends on the others. Smoothed: "
+            .caption = report::detail::cat("1 - det^(1/n) of the Gram matrix of the n clients' unit directions mu - theta: "
+                                           "0 when they are orthogonal, 1 when one depends on the others. Smoothed: "
                                            "exponentially, factor ",
                                            report::detail::digits(factor), "."),
             .kind = Kind::line,
