@@ -13,7 +13,6 @@
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/scope.hpp>
-#include <tessera/exec/openmp.hpp>
 #include <tessera/runtime/checkpoint.hpp>
 #include <tessera/runtime/controls.hpp>
 #include <tessera/runtime/evaluate.hpp>
@@ -23,6 +22,7 @@
 #include "analyses.hpp"
 #include "methods.hpp"
 #include "session.hpp"
+#include "shifts.hpp"
 
 namespace lab {
 
@@ -84,11 +84,12 @@ public:
 private:
     FederatedSession(Me method, const Stage& stage, const Task& task, tessera::Vec<float> warm_start)
         : Session(stage, settings_in_report(method), task, warm_start),
-          executor_{options().threads},
+          executor_(options().threads, stage.trace.get()),
           run_(federation(method, task.model, warm_start)) {
         if (!options().evaluate_also.empty()) also_ = served_with(options().evaluate_also, "--eval-also", warm_start);
         if (this->stage().tunes) tuned_ = served_with(this->stage().tune, "--stages, tune:", warm_start);
         Analyses<Me, Model>::check(options());
+        check_shifts(options(), clients());
         run_.over_the_wire(options().over_the_wire);
     }
     Run federation(Me method, const Model& model, tessera::Vec<float> warm_start) const {
@@ -98,7 +99,7 @@ private:
                     .rounds = *options().rounds,
                     .quorum = options().quorum,
                     .stateless = options().stateless},
-                   std::move(warm_start));
+                   std::move(warm_start), public_data());
     }
     // The same run as it would be served with other settings; its state is copied over when it is asked.
     std::unique_ptr<Run> served_with(const NamedValues& settings, const std::string& flag,
@@ -173,6 +174,10 @@ private:
             note(record, "control, oracle best of global and personal per client: ",
                  sum / static_cast<double>(record.per_client.size()));
         }
+        if (options().hits) {
+            if constexpr (global) keep_hits<Which::global>(record, &ClientRecord::hits_global);
+            if constexpr (personal) keep_hits<Which::personal>(record, &ClientRecord::hits_personal);
+        }
         Analyses<Me, Model>::add(run_, options(), executor_, record);
         if constexpr (personal)
             if (tuned_ && options().analyses("clients")) {
@@ -180,6 +185,7 @@ private:
                 record.add(analysis::final_fine_tuning(tessera::evaluate<Which::personal>(run_, executor_),
                                                        tessera::evaluate<Which::personal>(*tuned_, executor_)));
             }
+        if (!options().shifts.empty()) add_shifts<global, personal>(run_, options(), executor_, tag(as_set), record);
         if (run_.data().unseen() == 0) return;
         const auto unseen = [&]<Which W>() {
             const auto result = tessera::evaluate<W, SplitOf::test, Whom::unseen>(run_, executor_, tag(as_set));
@@ -189,13 +195,25 @@ private:
         if constexpr (global) unseen.template operator()<Which::global>();
         if constexpr (personal) unseen.template operator()<Which::personal>();
     }
+    template <tessera::Which W>
+    void keep_hits(tessera::report::RunRecord& record, std::string tessera::report::ClientRecord::*hits) const {
+        namespace detail = tessera::detail;
+        auto& rows = record.per_client;
+        const std::size_t outputs = run_.setup().model.outputs();
+        detail::for_each_model<W, tessera::Whom::all>(
+            run_, executor_, [&](tessera::Id k, const tessera::ClientData& data, const auto& predict) {
+                std::vector<std::uint8_t> right(data.test.size());
+                detail::score<tessera::real<Model>>(k, predict, *data.examples, data.test, outputs, right.data());
+                for (const auto one : right) rows.at(k).*hits += one ? '1' : '0';
+            });
+    }
     static void note(tessera::report::RunRecord& record, const std::string& what, double share) {
         char text[32];
         std::snprintf(text, sizeof text, "%.2f %%", 100 * share);
         record.notes.push_back(what + text + " (mean over clients)");
     }
 
-    tessera::exec::OpenMp executor_;
+    TracedExecutor executor_;
     Run run_;
     std::unique_ptr<Run> also_, tuned_;
 };

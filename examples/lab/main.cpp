@@ -1,122 +1,125 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// tessera-lab: any method on any data and model, by name.
+// tessera-lab: any method on any data and model, by name. Here the flags and the exit codes; a file for each command.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <string>
+#include <vector>
 
 #include <tessera/core/error.hpp>
-#include <tessera/data/partition.hpp>
-#include <tessera/report/json.hpp>
 
+#include "commands.hpp"
+#include "interrupt.hpp"
 #include "methods.hpp"
-#include "outputs.hpp"
-#include "presets.hpp"
+#include "nearest.hpp"
 #include "stages.hpp"
-#include "tasks.hpp"
 
 namespace {
 
 using lab::Options;
 
-int list(bool json) {
-    if (json) {
-        std::string out;
-        tessera::report::JsonWriter w(out);
-        const auto names = [&](std::string_view key, const auto& all) {
-            w.key(key).array([&] {
-                for (const auto& name : all) w.value(name);
-            });
-        };
-        w.object([&] {
-            w.key("algorithms").array([&] {
-                for (const auto& e : lab::catalogue())
-                    w.object([&] {
-                        w.member("name", e.name);
-                        w.member("what", e.what);
-                        w.member("scope", e.scoped);
-                        w.member("trains", e.trains_all ? "all" : "sampled");
-                        w.key("settings").object([&] {
-                            for (const auto& [name, value] : e.settings) w.member(name, value);
-                        });
-                    });
-            });
-            names("data", lab::data_names);
-            names("partitions", tessera::data::partition_names());
-            names("models", lab::model_names);
-            w.key("presets").array([&] {
-                for (const auto& p : lab::presets())
-                    w.object([&] {
-                        w.member("name", p.name);
-                        w.member("what", p.what);
-                        names("sets", lab::in_words(p));
-                    });
-            });
-            w.key("preset_variants").array([&] {
-                for (const auto& v : lab::preset_variants())
-                    w.object([&] {
-                        w.member("name", v.name);
-                        w.member("what", v.what);
-                    });
-            });
-        });
-        std::printf("%s\n", out.c_str());
-        return 0;
-    }
-    std::printf("Algorithms (settings with their defaults, for --set)\n");
-    for (const auto& e : lab::catalogue()) {
-        std::printf("  %-13s %s%s\n               ", e.name.c_str(), e.what.c_str(), e.scoped ? "; takes --scope" : "");
-        for (const auto& [name, value] : e.settings) std::printf(" %s=%s", name.c_str(), value.c_str());
-        std::printf("\n");
-    }
-    const auto names = [](const char* title, const auto& all) {
-        std::printf("%s\n ", title);
-        for (const auto& name : all) std::printf(" %s", std::string(name).c_str());
-        std::printf("\n");
-    };
-    names("Data", lab::data_names);
-    names("Partitions", tessera::data::partition_names());
-    names("Models", lab::model_names);
-    std::printf("Presets\n");
-    for (const auto& p : lab::presets()) {
-        std::printf("  %-24s %s\n                          ", std::string(p.name).c_str(), std::string(p.what).c_str());
-        for (const auto& said : lab::in_words(p)) std::printf(" %s", said.c_str());
-        std::printf("\n");
-    }
-    for (const auto& v : lab::preset_variants())
-        std::printf("  ...%-21s %s\n", std::string(v.name).c_str(), std::string(v.what).c_str());
-    return 0;
+// What the command line says as NAME=VALUE.
+struct Said {
+    std::vector<std::string> set, also, dp;
+};
+
+void add_run_flags(CLI::App& command, Options& o, Said& said) {
+    command.add_option("--algorithm", o.algorithm, "Name from `list`");
+    command.add_option("--stages", o.stages,
+                       "Instead of --algorithm: 'fedavg rounds=50; fedalt rate=0.01; tune tune_epochs=5'");
+    command.add_option("--preset", o.preset, "A published experiment; other flags win over it");
+    command.add_option("--data", o.data, "fashion-mnist, synthetic:ALPHA,BETA, idx:IMAGES,LABELS, npy:FEATURES,LABELS");
+    command.add_option("--aux", o.aux,
+                       "Public data of the server: held-out:SHARE of the clients', noise:COUNT, idx:..., npy:...");
+    command.add_option("--normalise", o.normalise, "standard, unit or none");
+    command.add_option("--partition", o.partition, "How examples are dealt to clients; see `list`");
+    command.add_option("--split-file", o.split_file, "Reload the split from this file, or save it there");
+    command.add_option("--clients", o.clients, "Number of clients");
+    command.add_option("--unseen", o.unseen, "Of them, how many are held out of training");
+    command.add_option("--validation", o.validation, "Share of each client's training data set aside");
+    command.add_option("--model", o.model, "mclr, dnn, dnn-norm, dnn-adapter or additive");
+    command.add_option("--rounds", o.rounds, "Number of rounds");
+    command.add_option("--per-round", o.per_round, "Clients aggregated in a round");
+    command.add_option("--batch", o.batch, "Batch size; 0 takes all data of a client");
+    command.add_option("--set", said.set, "NAME=VALUE, a setting of the algorithm; may be repeated");
+    command.add_option("--scope", o.scope,
+                       "What is personal: none, input, output, adapter, norm, all, named:SEGMENTS, joined by +");
+    command.add_option("--trains", o.trains, "all or sampled clients train in a round; the method's own unless given");
+    command.add_option("--dp", said.dp, "Private example by example: clip=1,noise=1,delta=1e-5,source=keyed or system")
+        ->delimiter(',');
+    auto* seed = command.add_option("--seed", o.seed, "Moves initial weights, sampling and shuffling");
+    command.add_option("--seeds", o.seeds, "Several, as in 1,2,3: a run for each, on the split of the first")
+        ->delimiter(',')
+        ->excludes(seed);
+    command.add_option("--split-seed", o.split_seed, "Moves the partition; the first seed unless given");
+    command.add_option("--quorum", o.quorum, "Share of uploads without which a round does not count");
+    command.add_flag("--stateless", o.stateless, "Clients forget after each visit");
+    command.add_flag("--wire", o.over_the_wire, "Send every message through its bytes");
+    command.add_option("--threads", o.threads, "Worker threads; the results do not depend on them");
+    command.add_option("--eval-every", o.evaluate_every, "Evaluate after every so many rounds");
+    command.add_option("--eval-last", o.evaluate_last, "Only in the last so many rounds");
+    command.add_option("--eval-also", said.also, "NAME=VALUE of tuning: every evaluation once more, served like this");
+    command.add_option("--analyse", o.analyse,
+                       "clients, losses, memory, theory, coherence, ensemble: figures of the report")
+        ->delimiter(',');
+    command.add_option("--shifts", o.shifts, "Final models on shifted test images: noise:3,blur:2 or all")
+        ->delimiter(',');
+    command.add_option("--json", o.json, "Write everything as JSON");
+    command.add_option("--jsonl", o.jsonl, "Write the rounds as JSON, one a line");
+    command.add_option("--csv", o.csv, "Write the rounds as CSV");
+    command.add_option("--report", o.report, "Write a self-contained HTML report");
+    command.add_option("--models", o.models, "Write the models (.npz or .safetensors)");
+    command.add_option("--trace", o.trace, "Write where the time went, for chrome://tracing");
+    command.add_flag("--hits", o.hits, "Keep in the JSON which test examples each client gets right");
+    command.add_option("--checkpoint", o.checkpoint, "Directory for checkpoints");
+    command.add_option("--checkpoint-every", o.checkpoint_every, "Rounds between checkpoints");
+    command.add_flag("--resume", o.resume, "Go on from the newest checkpoint");
+    command.add_flag("--quiet", o.quiet, "Print nothing but errors");
 }
 
-int run(Options o) {
-    const auto said = lab::apply_preset(o);
-    lab::apply_defaults(o);
-    const auto positive = [](const char* flag, std::size_t value) {
-        if (value == 0) throw tessera::ConfigError(std::string(flag) + " must be at least 1");
+Options read(Options o, const Said& said) {
+    o.set = lab::named_values("--set", said.set);
+    o.evaluate_also = lab::named_values("--eval-also", said.also);
+    lab::make_private(o, lab::named_values("--dp", said.dp));
+    return o;
+}
+
+// A flag or command that there is not, and what was meant.
+std::string misspelt(const CLI::App& app, int argc, char** argv) {
+    const auto complaint = [](const std::string& kind, const std::string& name, const std::vector<std::string>& known) {
+        const auto meant = lab::nearest(name, known);
+        return name + ": there is no such " + kind + (meant.empty() ? "" : "; did you mean " + meant + "?");
     };
-    positive("--rounds", *o.rounds);
-    positive("--clients", *o.clients);
-    positive("--per-round", *o.per_round);
-    positive("--eval-every", o.evaluate_every);
-    positive("--checkpoint-every", o.checkpoint_every);
-    if (o.resume && o.checkpoint.empty()) throw tessera::ConfigError("--resume needs --checkpoint DIR");
-    const auto stages = lab::stages_of(o);
-    if (!said.empty() && !o.quiet) {
-        std::printf("preset %s sets", o.preset.c_str());
-        for (const auto& each : said) std::printf("\n  %s", each.c_str());
-        std::printf("\n");
+    std::vector<std::string> commands;
+    const CLI::App* command = nullptr;
+    for (const auto* each : app.get_subcommands({})) {
+        commands.push_back(each->get_name());
+        if (argc > 1 && each->get_name() == argv[1]) command = each;
     }
-    const auto record = lab::run_stages(stages);
-    if (!o.quiet) lab::print_summary(record);
-    lab::write_outputs(record, o);
-    return 0;
+    if (!command) return argc > 1 ? complaint("command", argv[1], commands) : "";
+    std::vector<std::string> flags;
+    for (const auto* option : command->get_options())
+        if (!option->get_lnames().empty()) flags.push_back("--" + option->get_lnames().front());
+    for (int i = 2; i < argc; ++i) {
+        const std::string word(argv[i]), name = word.substr(0, word.find('='));
+        if (name.starts_with("--") && std::ranges::find(flags, name) == flags.end())
+            return complaint("flag", name, flags);
+    }
+    return "";
+}
+
+int complain(const char* what, int code) {
+    std::fprintf(stderr, "tessera-lab: %s\n", what);
+    return code;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
     std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a write that fails, with a sentence
+    lab::heed_interrupts();
     CLI::App app{"Personalized federated learning by name. `tessera-lab list` shows what there is."};
     app.require_subcommand(1);
 
@@ -124,66 +127,48 @@ int main(int argc, char** argv) {
     auto* lister = app.add_subcommand("list", "Algorithms, data, partitions, models and presets");
     lister->add_flag("--json", as_json, "As JSON");
 
+    std::string preset;
+    auto* shower = app.add_subcommand("presets", "What presets set, with a hash of it");
+    shower->add_option("NAME", preset, "One preset, as in pfedbred/fmnist-dnn+am");
+
     Options o;
-    std::vector<std::string> set, also;
+    Said said;
     auto* runner = app.add_subcommand("run", "Run one algorithm");
-    runner->add_option("--algorithm", o.algorithm, "Name from `list`");
-    runner->add_option("--stages", o.stages,
-                       "Instead of --algorithm: 'fedavg rounds=50; fedalt rate=0.01; tune tune_epochs=5'");
-    runner->add_option("--preset", o.preset, "A published experiment; other flags win over it");
-    runner->add_option("--data", o.data, "fashion-mnist, synthetic:ALPHA,BETA, idx:IMAGES,LABELS, npy:FEATURES,LABELS");
-    runner->add_option("--normalise", o.normalise, "standard, unit or none");
-    runner->add_option("--partition", o.partition, "How examples are dealt to clients; see `list`");
-    runner->add_option("--split-file", o.split_file, "Reload the split from this file, or save it there");
-    runner->add_option("--clients", o.clients, "Number of clients");
-    runner->add_option("--unseen", o.unseen, "Of them, how many are held out of training");
-    runner->add_option("--validation", o.validation, "Share of each client's training data set aside");
-    runner->add_option("--model", o.model, "mclr, dnn, dnn-norm or additive");
-    runner->add_option("--rounds", o.rounds, "Number of rounds");
-    runner->add_option("--per-round", o.per_round, "Clients aggregated in a round");
-    runner->add_option("--batch", o.batch, "Batch size; 0 takes all data of a client");
-    runner->add_option("--set", set, "NAME=VALUE, a setting of the algorithm; may be repeated");
-    runner->add_option("--scope", o.scope,
-                       "What is personal: none, input, output, adapter, norm, all, named:SEGMENTS, joined by +");
-    runner->add_option("--trains", o.trains, "all or sampled clients train in a round; the method's own unless given");
-    runner->add_option("--seed", o.seed, "Moves initial weights, sampling and shuffling");
-    runner->add_option("--split-seed", o.split_seed, "Moves the partition; the seed unless given");
-    runner->add_option("--quorum", o.quorum, "Share of uploads without which a round does not count");
-    runner->add_flag("--stateless", o.stateless, "Clients forget after each visit");
-    runner->add_flag("--wire", o.over_the_wire, "Send every message through its bytes");
-    runner->add_option("--threads", o.threads, "Worker threads; the results do not depend on them");
-    runner->add_option("--eval-every", o.evaluate_every, "Evaluate after every so many rounds");
-    runner->add_option("--eval-last", o.evaluate_last, "Only in the last so many rounds");
-    runner->add_option("--eval-also", also, "NAME=VALUE of tuning: every evaluation once more, served like this");
-    runner->add_option("--analyse", o.analyse, "clients, losses, memory, theory, coherence: figures of the report")
-        ->delimiter(',');
-    runner->add_option("--json", o.json, "Write everything as JSON");
-    runner->add_option("--csv", o.csv, "Write the rounds as CSV");
-    runner->add_option("--report", o.report, "Write a self-contained HTML report");
-    runner->add_option("--models", o.models, "Write the models (.npz or .safetensors)");
-    runner->add_option("--checkpoint", o.checkpoint, "Directory for checkpoints");
-    runner->add_option("--checkpoint-every", o.checkpoint_every, "Rounds between checkpoints");
-    runner->add_flag("--resume", o.resume, "Go on from the newest checkpoint");
-    runner->add_flag("--quiet", o.quiet, "Print nothing but errors");
+    add_run_flags(*runner, o, said);
+
+    lab::SweepOptions grid;
+    auto* sweeper = app.add_subcommand("sweep", "Try settings on validation data and run the best on all");
+    add_run_flags(*sweeper, o, said);
+    sweeper->add_option("--grid", grid.grid, "NAME=VALUE,VALUE,... of what is tried; several make a product");
+    sweeper->add_option("--select", grid.select, "On which data the best is chosen: validation");
+
+    lab::CompareOptions comparison;
+    auto* comparer = app.add_subcommand("compare", "Runs against each other, with confidence intervals");
+    comparer->add_option("FILES", comparison.files, "JSON files of runs; the others are held against the first");
+    comparer->add_option("--report", comparison.report, "Write a self-contained HTML report");
+    comparer->add_option("--json", comparison.json, "Write the figures as JSON");
+    comparer->add_option("--model", comparison.model, "served (personal where there is one), personal or global");
+    comparer->add_option("--confidence", comparison.confidence, "Of the intervals");
+    comparer->add_flag("--unpaired", comparison.unpaired, "Compare means of runs on different data or splits");
 
     try {
         app.parse(argc, argv);
-        if (*lister) return list(as_json);
-        o.set = lab::named_values("--set", set);
-        o.evaluate_also = lab::named_values("--eval-also", also);
-        return run(std::move(o));
+        if (*lister) return lab::list(as_json);
+        if (*shower) return lab::list_presets(preset);
+        if (*comparer) return lab::compare(comparison);
+        if (*sweeper) return lab::sweep(read(o, said), grid);
+        return lab::run(read(o, said));
     } catch (const CLI::ParseError& e) {
         if (e.get_exit_code() == 0) return app.exit(e);
-        std::fprintf(stderr, "tessera-lab: %s\n", e.what());
-        return 2;
+        const auto meant = misspelt(app, argc, argv);
+        return complain(meant.empty() ? e.what() : meant.c_str(), 2);
+    } catch (const lab::Interrupted& e) {
+        return complain(e.what(), 130);
     } catch (const tessera::ConfigError& e) {
-        std::fprintf(stderr, "tessera-lab: %s\n", e.what());
-        return 2;
+        return complain(e.what(), 2);
     } catch (const tessera::IoError& e) {
-        std::fprintf(stderr, "tessera-lab: %s\n", e.what());
-        return 2;
+        return complain(e.what(), 2);
     } catch (const std::exception& e) {
-        std::fprintf(stderr, "tessera-lab: %s\n", e.what());
-        return 1;
+        return complain(e.what(), 1);
     }
 }

@@ -25,6 +25,7 @@ struct Offer {
 struct Options {
     std::string algorithm, preset;
     std::optional<std::string> data, partition, model, normalise;
+    std::optional<std::string> aux;     // public data of the server
     std::optional<std::size_t> clients, rounds, per_round, batch;
     std::vector<Offer> offers;          // what a preset sets
     NamedValues set;                    // what the user sets: the method must have it
@@ -35,7 +36,8 @@ struct Options {
     NamedValues evaluate_also;          // settings of serving that every evaluation is repeated with
 
     std::uint64_t seed = 1;
-    std::optional<std::uint64_t> split_seed;  // the seed, unless given
+    std::vector<std::uint64_t> seeds;         // instead of seed: a run for each
+    std::optional<std::uint64_t> split_seed;  // the seed, unless given; of several the first
     double validation = 0;
     std::size_t unseen = 0;
     double quorum = 0;
@@ -44,10 +46,11 @@ struct Options {
     std::size_t threads = 1;
     std::size_t evaluate_every = 1, evaluate_last = 0;  // of the last so many rounds; 0: of all
     std::vector<std::string> analyse;
+    std::vector<std::string> shifts;  // of test images, NAME:SEVERITY or all
 
-    std::string json, csv, report, models, checkpoint, split_file;
+    std::string json, jsonl, csv, report, models, trace, checkpoint, split_file;
     std::size_t checkpoint_every = 10;
-    bool resume = false, quiet = false;
+    bool resume = false, quiet = false, hits = false;
 
     bool analyses(std::string_view what) const { return std::ranges::find(analyse, what) != analyse.end(); }
     bool evaluates_after(std::size_t round) const {

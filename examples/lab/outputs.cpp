@@ -3,32 +3,61 @@
 
 #include <cstdio>
 #include <span>
+#include <utility>
 
 #include <tessera/io/file.hpp>
+#include <tessera/report/analysis/runs.hpp>
 #include <tessera/report/csv.hpp>
 #include <tessera/report/html.hpp>
 #include <tessera/report/json.hpp>
+#include <tessera/report/seeds.hpp>
 
 namespace lab {
 
-void print_summary(const tessera::report::RunRecord& record) {
-    using namespace tessera::report;
-    for (const auto& e : record.final_evaluations)
-        if (e.metric == Metric::accuracy && e.split == SplitOf::test)
-            std::printf("%6.2f %%  %s\n", 100 * e.value.get(), in_words(e).c_str());
-    for (const auto& note : record.notes) std::printf("%s\n", note.c_str());
-    std::printf("state %s, kernels %s\n", record.state_hash.c_str(), record.kernel_set.c_str());
+using namespace tessera::report;
+
+void write_text(const std::string& path, const std::string& text) {
+    writing([&] { tessera::io::write_file_atomically(path, std::as_bytes(std::span(text))); });
 }
 
-void write_outputs(const tessera::report::RunRecord& record, const Options& options) {
-    using namespace tessera::report;
-    const auto write = [](const std::string& path, const std::string& text) {
-        writing([&] { tessera::io::write_file_atomically(path, std::as_bytes(std::span(text))); });
-    };
-    if (!options.json.empty()) write(options.json, to_json(record));
-    if (!options.csv.empty()) write(options.csv, rounds_csv(record));
-    const auto& what = options.stages.empty() ? options.algorithm : options.stages;
-    if (!options.report.empty()) write(options.report, to_html({record}, "Tessera: " + what));
+void check_outputs(const Options& o) {
+    for (const auto* path : {&o.json, &o.jsonl, &o.csv, &o.report, &o.models, &o.trace})
+        if (!path->empty()) tessera::io::check_writable(*path);
+}
+
+void write_run(const RunRecord& record, const Options& o) {
+    if (!o.csv.empty()) write_text(o.csv, rounds_csv(record));
+    if (o.jsonl.empty()) return;
+    std::string lines;
+    for (const auto& round : record.rounds) lines += to_json(round) + "\n";
+    write_text(o.jsonl, lines);
+}
+
+void write_together(const std::vector<RunRecord>& runs, const Options& o) {
+    if (!o.json.empty()) write_text(o.json, o.seeds.empty() ? to_json(runs.at(0)) : seeds_to_json(runs));
+    const auto& what = o.stages.empty() ? o.algorithm : o.stages;
+    std::vector<Extra> across;
+    if (runs.size() > 1) {
+        across = bands_over_seeds(runs);
+        if (auto changes = analysis::spread_over_seeds(runs); !changes.series[0].y.empty())
+            across.push_back(std::move(changes));
+    }
+    if (!o.report.empty()) write_text(o.report, to_html(runs, "Tessera: " + what, across));
+}
+
+void print_summary(const std::vector<RunRecord>& runs) {
+    for (const auto& each : over_seeds(runs)) {
+        const auto& e = each.mean;
+        if (e.metric != Metric::accuracy || e.split != SplitOf::test) continue;
+        std::printf("%6.2f %%", 100 * e.value.get());
+        if (runs.size() > 1) std::printf(" \xC2\xB1 %.2f", 100 * each.deviation());
+        std::printf("  %s\n", in_words(e).c_str());
+    }
+    for (const auto& run : runs) {
+        if (runs.size() > 1) std::printf("seed %llu\n", static_cast<unsigned long long>(seed_of(run)));
+        for (const auto& note : run.notes) std::printf("%s\n", note.c_str());
+        std::printf("state %s, kernels %s\n", run.state_hash.c_str(), run.kernel_set.c_str());
+    }
 }
 
 }  // namespace lab

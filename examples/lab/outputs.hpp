@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <tessera/core/error.hpp>
 #include <tessera/report/record.hpp>
@@ -26,7 +27,14 @@ void writing(F&& f) {
     }
 }
 
-void print_summary(const tessera::report::RunRecord& record);
-void write_outputs(const tessera::report::RunRecord& record, const Options& options);
+void write_text(const std::string& path, const std::string& text);
+
+// Throws unless every file that is asked for could be written.
+void check_outputs(const Options& options);
+// Files that hold one run.
+void write_run(const tessera::report::RunRecord& record, const Options& options);
+// Files that hold the runs of all seeds.
+void write_together(const std::vector<tessera::report::RunRecord>& runs, const Options& options);
+void print_summary(const std::vector<tessera::report::RunRecord>& runs);
 
 }  // namespace lab

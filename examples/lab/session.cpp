@@ -13,7 +13,9 @@
 #include <tessera/runtime/controls.hpp>
 #include <tessera/version.hpp>
 
+#include "interrupt.hpp"
 #include "outputs.hpp"
+#include "presets.hpp"
 #include "progress.hpp"
 
 namespace lab {
@@ -47,6 +49,8 @@ Configuration configuration_of(const Stage& stage, const Configuration& of_metho
                       {"split_seed", *o.split_seed},
                       {"quorum", o.quorum},
                       {"stateless", o.stateless}};
+    if (!o.preset.empty()) all.emplace_back("preset_hash", preset_hash(o.preset));
+    if (o.aux) all.emplace_back("aux", *o.aux);
     if (o.scope) all.emplace_back("scope", *o.scope);
     if (!o.split_file.empty()) all.emplace_back("split_file", o.split_file);
     all.insert(all.end(), of_method.begin(), of_method.end());
@@ -67,6 +71,18 @@ std::string fingerprint_of(const tessera::data::FederatedDataset& clients) {
     return h.finish().hex();
 }
 
+// Labels too: two sets of data may be dealt out in the same way.
+std::string test_fingerprint_of(const tessera::data::FederatedDataset& clients) {
+    tessera::Hasher h;
+    for (std::size_t k = 0; k < clients.size(); ++k) {
+        const auto data = clients[k];
+        h.bytes(data.test.data(), data.test.size_bytes());
+        if (data.examples->labels)
+            for (const auto i : data.test) h.word(static_cast<std::uint64_t>(data.examples->labels[i]));
+    }
+    return h.finish().hex();
+}
+
 tessera::Bytes encoded(const History& history) {
     tessera::Bytes out;
     tessera::put(out, history);
@@ -76,19 +92,25 @@ tessera::Bytes encoded(const History& history) {
 }  // namespace
 
 Task make_task(const Options& o) {
-    auto clients = make_clients(o);
+    auto clients = less_held_out(make_clients(o), o);
     if (clients.size() + clients.unseen() != *o.clients)
         throw ConfigError("--split-file " + o.split_file + ": it has " +
                           std::to_string(clients.size() + clients.unseen()) + " clients, --clients asks for " +
                           std::to_string(*o.clients));
     auto model = make_model(*o.model, clients.pool().examples());
-    return {std::move(clients), std::move(model)};
+    auto split = fingerprint_of(clients), test = test_fingerprint_of(clients);
+    auto public_data = make_public_data(o, clients.pool().examples());
+    return {std::move(clients), std::move(model), tessera::fingerprint(*o.data + split + test).hex(), std::move(test),
+            std::move(public_data)};
 }
 
 Session::Session(Stage stage, Configuration of_method, const Task& task, const tessera::Vec<float>& warm_start)
     : stage_(std::move(stage)),
       configuration_(configuration_of(stage_, of_method)),
-      clients_(options().pooled ? tessera::pooled(task.clients) : task.clients) {
+      clients_(options().pooled ? tessera::pooled(task.clients) : task.clients),
+      public_data_(task.public_data),
+      split_fingerprint_(task.split_fingerprint) {
+    configuration_.insert(configuration_.end(), task.facts.begin(), task.facts.end());
     if (*options().per_round > clients_.size())
         throw ConfigError("--per-round is " + std::to_string(*options().per_round) + ", but there are only " +
                           std::to_string(clients_.size()) + " clients");
@@ -109,26 +131,60 @@ std::string Session::tag(std::uint8_t served) const {
     return stage_.name.empty() || served == tuned ? how : stage_.name + " " + how;
 }
 
+Line Session::traced_round() {
+    auto* trace = stage_.trace.get();
+    if (!trace) return next_round();
+    const auto begin = Trace::Clock::now();
+    trace->expect("visit", "merge");
+    auto line = next_round();
+    const auto end = Trace::Clock::now();
+    trace->add(Trace::run, "round " + std::to_string(line.round), begin, end);
+    trace->add(Trace::run, "visits", begin, trace->first_done());
+    trace->add(Trace::run, "merge", trace->first_done(), end);
+    return line;
+}
+
+tessera::Vec<Score> Session::traced_scores(std::uint8_t served) const {
+    const Span span(stage_.trace.get(), "evaluate");
+    if (stage_.trace) stage_.trace->expect("evaluate", "evaluate");
+    return scores(served);
+}
+
 void Session::run() {
     const auto& o = options();
     std::optional<tessera::CheckpointDirectory> checkpoints;
     if (!o.checkpoint.empty()) checkpoints.emplace(o.checkpoint);
     if (checkpoints && o.resume) resume(*checkpoints);
-    Progress progress(stage_.name, rounds_done(), *o.rounds, o.quiet);
+    const std::string seed = o.seeds.empty() ? "" : "seed " + std::to_string(o.seed);
+    Progress progress(seed + (seed.empty() || stage_.name.empty() ? "" : ", ") + stage_.name, rounds_done(), *o.rounds,
+                      o.quiet);
     while (rounds_done() < *o.rounds) {
-        auto line = next_round();
+        auto line = traced_round();
         const std::size_t done = rounds_done();
         if (o.evaluates_after(done)) {
-            line.scores = scores(as_set);
+            line.scores = traced_scores(as_set);
             if (!o.evaluate_also.empty())
-                for (const auto& s : scores(also)) line.scores.push_back(s);
+                for (const auto& s : traced_scores(also)) line.scores.push_back(s);
             if (o.analyses("coherence")) line.coherence = coherence();
         }
         history_.lines.push_back(line);
         progress.show(line);
-        if (checkpoints && (done % o.checkpoint_every == 0 || done == *o.rounds))
-            writing([&] { save(*checkpoints, name_, encoded(history_)); });
+        if (checkpoints && (interrupted() || done % o.checkpoint_every == 0 || done == *o.rounds))
+            writing([&] {
+                const Span span(stage_.trace.get(), "checkpoint");
+                save(*checkpoints, name_, encoded(history_));
+            });
+        if (interrupted()) stop();
     }
+}
+
+void Session::stop() const {
+    const auto& o = options();
+    const std::string where = (stage_.name.empty() ? "" : stage_.name + ": ") + "interrupted after round " +
+                              std::to_string(rounds_done()) + " of " + std::to_string(*o.rounds);
+    throw Interrupted(where + (o.checkpoint.empty()
+                                   ? "; nothing was kept, with --checkpoint DIR a run can be resumed"
+                                   : "; it is kept in " + o.checkpoint + ", the same command with --resume goes on"));
 }
 
 void Session::resume(const tessera::CheckpointDirectory& checkpoints) {
@@ -179,6 +235,7 @@ tessera::report::RunRecord Session::record() const {
                      .state_hash = state_hash(),
                      .notes = notes_};
     record.set("threads", options().threads);
+    record.set("split_fingerprint", split_fingerprint_);
     if (!options().evaluate_also.empty()) record.set("eval_also", in_words(options().evaluate_also));
     if (stage_.tunes) record.set("final_tuning", in_words(stage_.tune));
     std::vector<double> measured_at, measured;

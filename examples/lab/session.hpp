@@ -15,6 +15,7 @@
 #include "history.hpp"
 #include "options.hpp"
 #include "tasks.hpp"
+#include "trace.hpp"
 
 namespace lab {
 
@@ -25,15 +26,19 @@ struct Stage {
     bool last = true;
     bool tunes = false;  // evaluated once more at the end, tagged "tune", served with these settings
     NamedValues tune{};
+    std::shared_ptr<Trace> trace{};  // when --trace asks for one
 };
+
+using Configuration = std::vector<std::pair<std::string, tessera::report::Setting>>;
 
 struct Task {
     tessera::data::FederatedDataset clients;
     Model model;
+    std::string split_fingerprint, test_fingerprint;  // who has which examples; which of them are tested on
+    std::shared_ptr<const PublicData> public_data{};  // none: what the split sets aside for the server
+    Configuration facts{};                            // more that decides a stage's numbers
 };
 Task make_task(const Options& options);
-
-using Configuration = std::vector<std::pair<std::string, tessera::report::Setting>>;
 
 class Session {
 public:
@@ -43,6 +48,7 @@ public:
 
     void run();
     tessera::report::RunRecord record() const;  // of this stage
+    const std::string& name() const { return name_; }  // all that decides its numbers, in words
     virtual bool leaves_model() const = 0;                // that a next stage can start from
     virtual tessera::Vec<float> model() const = 0;
     virtual void write_models(const std::string& path) const = 0;
@@ -69,9 +75,16 @@ protected:
     const Options& options() const { return stage_.options; }
     const Stage& stage() const { return stage_; }
     const tessera::data::FederatedDataset& clients() const { return clients_; }
+    tessera::ClientData public_data() const {
+        return public_data_ ? tessera::ClientData{&public_data_->examples.examples(), public_data_->ids}
+                            : tessera::ClientData{};
+    }
     std::string tag(std::uint8_t served) const;
 
 private:
+    Line traced_round();
+    tessera::Vec<Score> traced_scores(std::uint8_t served) const;
+    [[noreturn]] void stop() const;
     void resume(const tessera::CheckpointDirectory& checkpoints);
     std::vector<tessera::report::Evaluation> best_on_validation() const;
     tessera::report::RoundRecord record_of(const Line& line) const;
@@ -80,7 +93,8 @@ private:
     Stage stage_;
     Configuration configuration_;
     tessera::data::FederatedDataset clients_;
-    std::string name_;
+    std::shared_ptr<const PublicData> public_data_;
+    std::string name_, split_fingerprint_;
     History history_;
     std::vector<std::string> notes_;
 };

@@ -8,7 +8,6 @@
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/scope.hpp>
-#include <tessera/io/file.hpp>
 
 #include "methods.hpp"
 #include "outputs.hpp"
@@ -28,17 +27,6 @@ std::size_t count_of(const std::string& what, const std::string& text) {
     if (error != std::errc{} || end != text.data() + text.size() || value == 0)
         throw ConfigError(what + " is a whole number of at least 1, not '" + text + "'");
     return value;
-}
-
-// What a stage says of itself; the rest are settings of its algorithm.
-void read_stage(const NamedValues& said, const std::string& where, Options& o) {
-    for (const auto& [name, value] : said) {
-        if (name == "rounds") o.rounds = count_of(where + " rounds", value);
-        else if (name == "per_round") o.per_round = count_of(where + " per_round", value);
-        else if (name == "scope") o.scope = value;
-        else if (name == "trains") o.trains = value;
-        else o.set.emplace_back(name, value);
-    }
 }
 
 std::vector<std::vector<std::string>> words_of_stages(const std::string& text) {
@@ -76,7 +64,7 @@ std::vector<Stage> read_stages(const std::string& text, const Options& common) {
         if (!entry.scoped) o.scope.reset();
         for (const auto& [name, value] : common.set)
             if (has_setting(entry, name)) o.set.emplace_back(name, value);
-        read_stage(said, where, o);
+        for (const auto& [name, value] : said) put_setting(where, name, value, o);
         stages.push_back(std::move(stage));
     }
     return stages;
@@ -160,6 +148,15 @@ void put_before(tessera::report::RunRecord& last, const tessera::report::RunReco
 
 }  // namespace
 
+void put_setting(const std::string& where, const std::string& name, const std::string& value, Options& o) {
+    if (name == "rounds") o.rounds = count_of(where + " rounds", value);
+    else if (name == "per_round") o.per_round = count_of(where + " per_round", value);
+    else if (name == "batch") o.batch = count_of(where + " batch", value);
+    else if (name == "scope") o.scope = value;
+    else if (name == "trains") o.trains = value;
+    else o.set.emplace_back(name, value);
+}
+
 NamedValues named_values(const std::string& flag, const std::vector<std::string>& texts) {
     NamedValues all;
     for (const auto& text : texts) {
@@ -193,18 +190,20 @@ std::vector<Stage> stages_of(const Options& o) {
     return stages;
 }
 
-tessera::report::RunRecord run_stages(const std::vector<Stage>& stages) {
-    const auto& o = stages.back().options;
-    const Task task = make_task(o);
+std::string open_stages(const std::vector<Stage>& stages, const Task& task) {
+    std::string all;
     for (const auto& stage : stages) {
         if (stage.options.scope) check_scope(*stage.options.scope, task.model);
         const auto trial = entry_of(stage.options.algorithm).open(stage, task, {});
         if (!stage.last && !trial->leaves_model())
             throw ConfigError("--stages: " + stage.name + " leaves no common model for the next stage to start from");
+        all += trial->name();
     }
-    for (const auto* path : {&o.json, &o.csv, &o.report, &o.models})
-        if (!path->empty()) tessera::io::check_writable(*path);
+    return all;
+}
 
+tessera::report::RunRecord run_stages(const std::vector<Stage>& stages, const Task& task) {
+    const auto& models = stages.back().options.models;
     std::vector<tessera::report::RunRecord> earlier;
     tessera::Vec<float> warm_start;
     for (const auto& stage : stages) {
@@ -217,7 +216,7 @@ tessera::report::RunRecord run_stages(const std::vector<Stage>& stages) {
             continue;
         }
         for (std::size_t i = earlier.size(); i-- > 0;) put_before(record, earlier[i], stages[i].name);
-        if (!o.models.empty()) writing([&] { session->write_models(o.models); });
+        if (!models.empty()) writing([&] { session->write_models(models); });
         return record;
     }
     return {};

@@ -7,6 +7,7 @@
 // not say comes from the flags. `tune` trains nothing: the stage before it is evaluated once more, served like this.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "options.hpp"
@@ -17,9 +18,15 @@ namespace lab {
 // Everything that can be known to be wrong without the data is.
 std::vector<Stage> stages_of(const Options& options);
 
-// Runs them and puts their records together. All are opened once before the first begins, so that a mistake in the
-// last is known at once.
-tessera::report::RunRecord run_stages(const std::vector<Stage>& stages);
+// Each once, without a round; throws what opening throws. In words, all that decides their numbers.
+std::string open_stages(const std::vector<Stage>& stages, const Task& task);
+
+// Runs them and puts their records together.
+tessera::report::RunRecord run_stages(const std::vector<Stage>& stages, const Task& task);
+
+// Puts a NAME=VALUE into the options: rounds, per_round, batch, trains, scope, or a setting of the algorithm. `where`
+// begins the sentence that is thrown.
+void put_setting(const std::string& where, const std::string& name, const std::string& value, Options& options);
 
 NamedValues named_values(const std::string& flag, const std::vector<std::string>& texts);
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The lab as its users meet it: same bits whatever the threads, the wire and the kill -9; one sentence for bad input.
 
-    lab.py hashes|resume|bad-input|outputs|full-disk PATH-TO-tessera-lab
+    lab.py hashes|resume|bad-input|outputs|full-disk|seeds|sweep|compare|interrupt PATH-TO-tessera-lab
 """
 import gzip
 import json
@@ -11,15 +11,17 @@ import pathlib
 import random
 import resource
 import signal
+import statistics
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 
 SMALL = ["run", "--data", "synthetic", "--clients", "12", "--per-round", "7", "--quiet"]
 PERSONAL = ["fedalt", "fedsim", "fedper", "fedrep", "lg-fedavg", "fedbabu", "fedbn", "ft-part", "pfedbred-lg", "pfedbred-meg",
-            "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl"]
+            "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl", "knn-per", "hypcluster", "partialfed"]
 TRAIN_ALL = ["pfedbred-lg", "pfedbred-meg", "pfedbred-mh", "pfedme"]
 PIPELINE = "fedavg rounds=3 rate=0.05; fedalt rounds=4 scope=output; tune tune_epochs=2"
 
@@ -166,7 +168,11 @@ def bad_input(program, folder):
         "unknown setting": (lambda: ["--data", "synthetic", "--set", "rat=0.1"], "rat"),
         "wrong value": (lambda: ["--data", "synthetic", "--set", "rate=fast"], "rate"),
         "negative rate": (lambda: ["--data", "synthetic", "--set", "rate=-1"], "rate"),
-        "unknown flag": (lambda: ["--datas", "synthetic"], "--datas"),
+        "unknown flag": (lambda: ["--datas", "synthetic"], "--datas: there is no such flag; did you mean --data?"),
+        "flag like no other": (lambda: ["--qwertyuiopasdfg", "1"], "--qwertyuiopasdfg: there is no such flag"),
+        "a seed twice": (lambda: ["--data", "synthetic", "--seeds", "1,2,1"], "--seeds"),
+        "seed and seeds": (lambda: ["--data", "synthetic", "--seed", "1", "--seeds", "2,3"], "--seeds"),
+        "unwritable trace": (lambda: ["--data", "synthetic", "--trace", nowhere], "no such folder"),
         "not a number": (lambda: ["--rounds", "many"], "--rounds"),
         "per-round above clients": (lambda: ["--data", "synthetic", "--clients", "5", "--per-round", "6"], "--per-round"),
         "no rounds": (lambda: ["--data", "synthetic", "--rounds", "0"], "--rounds"),
@@ -194,6 +200,9 @@ def bad_input(program, folder):
         "evaluation with other training": (lambda: [*tiny, "--algorithm", "pfedme", "--eval-also", "lambda=1"], "--eval-also"),
         "coherence of nothing": (lambda: [*tiny, "--algorithm", "fedavg", "--analyse", "coherence"], "--analyse coherence"),
         "unknown analysis": (lambda: [*tiny, "--algorithm", "fedalt", "--analyse", "clients,colours"], "--analyse colours"),
+        "unknown shift": (lambda: [*tiny, "--algorithm", "fedavg", "--shifts", "noise:1,fog:2"], "--shifts fog:2"),
+        "severity of a shift": (lambda: [*tiny, "--algorithm", "fedavg", "--shifts", "blur:6"], "--shifts blur:6"),
+        "shifts of no images": (lambda: [*tiny, "--algorithm", "fedavg", "--shifts", "all"], "60 features"),
         "unknown variant": (lambda: ["--preset", "pfedbred/fmnist-dnn+xx"], "+xx"),
         "resume without a place": (lambda: ["--data", "synthetic", "--resume"], "--checkpoint"),
         "unwritable output": (lambda: ["--data", "synthetic", "--json", nowhere], "no such folder"),
@@ -239,7 +248,13 @@ def outputs(program, folder):
     expect([n for n in known if known[n]["scope"]] == ["fedalt", "fedsim", "ft-part"], "which methods take a scope")
     stages_in_report(program, folder)
     presets_in_words(program)
+    presets_by_hash(program, listed)
+    rounds_and_examples(program, folder)
+    phases_of_rounds(program, folder)
+    names_of_models(program, folder)
+    bar_on_a_terminal(program)
     tables_of_results(folder)
+    shifted_images(program, folder)
     late = folder / "late.json"
     ran(lab(program, *SMALL, "--rounds", "9", "--eval-last", "3", "--json", late))
     evaluated = [r["round"] for r in json.loads(late.read_text())["rounds"] if r["evaluations"]]
@@ -293,6 +308,97 @@ def presets_in_words(program):
         expect(text in said, f"'{text.strip()}' is not in what the preset says: {said}")
 
 
+def presets_by_hash(program, listed):
+    """A preset is printed with a hash, and run prints the same; a variant has another."""
+    for preset in listed["presets"]:
+        said = ran(lab(program, "presets", preset["name"])).stdout
+        expect(said.startswith(f"{preset['hash']} {preset['name']}\n"), f"{preset['name']}: {said}")
+        expect([line.strip() for line in said.splitlines()[1:]] == preset["sets"], f"{preset['name']} sets {said}")
+    every = ran(lab(program, "presets")).stdout
+    expect(all(f"{p['hash']} {p['name']}" in every for p in listed["presets"]), f"presets: {every}")
+    known = {p["name"]: p["hash"] for p in listed["presets"]}
+    expect(len(set(known.values())) == len(known), "two presets with one hash")
+    am = ran(lab(program, "presets", "pfedbred/fmnist-dnn+am")).stdout.split()[0]
+    expect(am not in known.values(), "a variant has the hash of its preset")
+    said = ran(lab(program, "run", "--preset", "pfedbred/fmnist-dnn+am", "--algorithm", "pfedme", "--data", "synthetic",
+                   "--partition", "natural", "--clients", "5", "--per-round", "3", "--rounds", "1")).stdout
+    expect(f"pfedbred/fmnist-dnn+am ({am})" in said, f"the hash of the preset is not in: {said}")
+    wrong = lab(program, "presets", "nothing")
+    expect(wrong.returncode == 2 and "nothing" in wrong.stderr, "a preset that there is not")
+
+
+def rounds_and_examples(program, folder):
+    """JSON lines are the rounds of the JSON; kept hits add up to the accuracies, and stand only where they are asked for."""
+    out, lines = folder / "lines.json", folder / "lines.jsonl"
+    arguments = [*SMALL, "--algorithm", "fedavg-ft", "--rounds", "3", "--json", out, "--jsonl", lines]
+    ran(lab(program, *arguments, "--hits"))
+    report = json.loads(out.read_text())
+    expect([json.loads(line) for line in lines.read_text().splitlines()] == report["rounds"], "JSON lines")
+    for client in report["final"]["per_client"]:
+        for model in ["global", "personal"]:
+            hits = client[f"hits_{model}"]
+            expect(len(hits) == client["n_test"] and set(hits) <= {"0", "1"}, f"hits of client {client['id']}")
+            expect(abs(hits.count("1") / len(hits) - client[f"accuracy_{model}"]) < 1e-12, "hits and accuracy differ")
+    ran(lab(program, *arguments))
+    expect("hits" not in out.read_text(), "hits that nobody asked for")
+
+
+def phases_of_rounds(program, folder):
+    """A trace has every round and visit, on the tracks of the workers, and changes nothing."""
+    traced, plain, trace = folder / "traced.json", folder / "plain.json", folder / "trace.json"
+    arguments = [*SMALL, "--rounds", "4", "--eval-every", "2", "--threads", "2"]
+    ran(lab(program, *arguments, "--json", traced, "--trace", trace))
+    ran(lab(program, *arguments, "--json", plain))
+    expect(final_hash(traced) == final_hash(plain), "tracing changed the run")
+    events = json.loads(trace.read_text())["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X"]
+    expect({e["args"]["name"] for e in events if e["ph"] == "M"} == {"run", "worker 0", "worker 1"}, "tracks")
+    expect(sum(e["name"] == "visit" for e in spans) == 4 * 7, "a visit for each client of each round")
+    expect(all(e["tid"] in (1, 2) for e in spans if e["name"] == "visit"), "visits are on the tracks of workers")
+    on_run = [e["name"] for e in spans if e["tid"] == 0]
+    expect([n for n in on_run if n.startswith("round")] == [f"round {r}" for r in range(1, 5)], f"rounds: {on_run}")
+    expect(on_run.count("merge") == 4 and on_run.count("evaluate") == 2, f"phases: {on_run}")
+    rounds = [e for e in spans if e["name"].startswith("round ")]
+    for visit in (e for e in spans if e["name"] == "visit"):
+        inside = any(r["ts"] <= visit["ts"] and visit["ts"] + visit["dur"] <= r["ts"] + r["dur"] + 1e-3 for r in rounds)
+        expect(inside, "a visit outside of every round")
+
+
+def names_of_models(program, folder):
+    """All clients' models are in one file, under the names of the layout."""
+    models = folder / "models.npz"
+    ran(lab(program, *SMALL, "--model", "dnn", "--algorithm", "fedavg-ft", "--rounds", "1", "--models", models))
+    with zipfile.ZipFile(models) as file:
+        names = {name.removesuffix(".npy") for name in file.namelist()}
+    layout = {name.removeprefix("global/") for name in names if name.startswith("global/")}
+    expect(len(layout) == 4 and all("." in name for name in layout), f"names of a two-layer network: {layout}")
+    expect(names == {f"global/{n}" for n in layout} | {f"client/{k}/{n}" for k in range(12) for n in layout}, "clients' models")
+
+
+def bar_on_a_terminal(program):
+    """On a terminal a bar with round, accuracy and time left; with --quiet nothing."""
+    for quiet in [[], ["--quiet"]]:
+        master, slave = os.openpty()
+        process = subprocess.Popen([program, *SMALL[:-1], "--rounds", "4", *quiet], stdout=subprocess.PIPE, stderr=slave)
+        os.close(slave)
+        seen = b""
+        while True:
+            try:
+                piece = os.read(master, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            seen += piece
+        said = process.communicate()[0]
+        os.close(master)
+        expect(process.returncode == 0, "the run on a terminal")
+        if quiet:
+            expect(not seen and not said, f"--quiet said {seen + said}")
+        else:
+            expect(all(text in seen for text in [b"\r[", b"round 4/4", b" %", b"s left"]), f"the bar: {seen}")
+
+
 FAKE_LAB = """#!/usr/bin/env python3
 import json, pathlib, sys
 asked = dict(zip(sys.argv, sys.argv[1:]))
@@ -340,6 +446,28 @@ def tables_of_results(folder):
     expect(unknown.returncode == 2 and "pfedmee" in unknown.stderr, "an unknown row")
 
 
+def shifted_images(program, folder):
+    """--shifts: each kind of model on everybody's test images, shifted, and their mean; other shifts, other numbers."""
+    dice = random.Random(3)
+    images, labels, out = folder / "boards", folder / "classes", folder / "shifts.json"
+    classes = [i % 2 for i in range(140)]
+    # Class 1 is a chess board in dim noise, class 0 as bright without it: pixelate averages the board away.
+    pixels = bytes(dice.randrange(60) + (80 * ((x + y) % 2) if c else 40) for c in classes for y in range(6) for x in range(6))
+    images.write_bytes(struct.pack(">IIII", 0x803, 140, 6, 6) + pixels)
+    labels.write_bytes(struct.pack(">II", 0x801, 140) + bytes(classes))
+    ran(lab(program, "run", "--data", f"idx:{images},{labels}", "--partition", "iid", "--clients", "4", "--per-round", "4",
+            "--rounds", "30", "--batch", "5", "--model", "mclr", "--algorithm", "fedavg-ft", "--set", "rate=0.1",
+            "--shifts", "brightness:1,pixelate:5", "--json", out, "--quiet"))
+    report = json.loads(out.read_text())
+    value = {(e["model"], e["on"]): e["value"] for e in report["final"]["evaluations"] if e["on"].startswith("shift:")}
+    expect(len(value) == 6, f"two kinds of models on two shifts and their mean: {value}")
+    for model in ["global", "personal"]:
+        bright, coarse, mean = (value[model, "shift:" + name] for name in ["brightness:1", "pixelate:5", "mean of 2"])
+        expect(abs(mean - (bright + coarse) / 2) < 1e-9, f"{model}: {mean} is not the mean of {bright} and {coarse}")
+        expect(coarse < bright - 0.1, f"{model}: {bright} is not far above {coarse}")
+    expect(any(e["id"] == "shifts" for e in report["extras"]), "the table of shifts")
+
+
 def full_disk(program, folder):
     """When a checkpoint cannot be written the run ends with exit 1 and the old checkpoint is whole."""
     directory, out = folder / "checkpoints", folder / "after.json"
@@ -359,8 +487,188 @@ def full_disk(program, folder):
     expect(not list(directory.glob(".tessera-*.tmp")), "a half-written file is left")
 
 
+def runs_of(path):
+    report = json.loads(path.read_text())
+    return report.get("runs", [report])
+
+
+def several_seeds(program, folder):
+    """Seeds share the split of the first, are each the run of that seed, and have mean and spread everywhere."""
+    out, page, one = folder / "seeds.json", folder / "seeds.html", folder / "one.json"
+    arguments = [*SMALL[:-1], "--algorithm", "fedavg-ft", "--rounds", "3"]
+    said = ran(lab(program, *arguments, "--seeds", "1,2,3", "--json", out, "--report", page, "--csv", folder / "s.csv",
+                   "--models", folder / "s.npz")).stdout
+    report = json.loads(out.read_text())
+    expect(report["seeds"] == [1, 2, 3] and "seed" not in report["config"], "which seeds")
+    expect({r["config"]["split_seed"] for r in report["runs"]} == {1}, "the split is that of the first seed")
+    for seed, run in zip([1, 2, 3], report["runs"]):
+        ran(lab(program, *arguments, "--seed", seed, "--split-seed", "1", "--json", one))
+        expect(final_hash(one) == run["final"]["state_hash"], f"seed {seed} of several is not the run of that seed")
+    ran(lab(program, *arguments, "--seed", "2", "--json", one))
+    expect(final_hash(one) != report["runs"][1]["final"]["state_hash"], "alone, a seed moves the split")
+    for number in report["final"]["evaluations"]:
+        values = number["values"]
+        same = [[e["value"] for e in run["final"]["evaluations"] if all(e[k] == number[k] for k in e if k != "value")]
+                for run in report["runs"]]
+        expect(same == [[v] for v in values], "the values are not those of the runs")
+        # Two ways of adding up three numbers below 10 differ by less than this.
+        expect(abs(number["value"] - statistics.mean(values)) < 1e-12, "the mean over seeds")
+        expect(abs(number["deviation"] - statistics.stdev(values)) < 1e-12, "the deviation over seeds")
+    expect("\u00b1" in said and "seed 3" in said, f"the summary: {said}")
+    for figure in ["seeds-personal-accuracy", "seeds-global-loss", "seeds"]:
+        expect(f'id="fig-extra-{figure}"' in page.read_text(), f"{figure} is not in the report")
+    expect({p.name for p in folder.glob("s-*")} == {f"s-seed-{i}.{kind}" for i in (1, 2, 3) for kind in ("csv", "npz")},
+           "files of one run")
+    ran(lab(program, *arguments, "--seeds", "3,1", "--split-seed", "9", "--json", one))
+    expect({r["config"]["split_seed"] for r in runs_of(one)} == {9}, "--split-seed")
+
+    whole, broken, directory = folder / "whole.json", folder / "broken.json", folder / "checkpoints"
+    long = [*SMALL, "--algorithm", "local", "--rounds", "60", "--eval-every", "20", "--seeds", "4,5,6"]
+    begin = time.monotonic()
+    ran(lab(program, *long, "--json", whole))
+    kills = kill_often(program, long, broken, directory, time.monotonic() - begin, 6)
+    expect(kills >= 1, "the seeds ended before they could be killed")
+    expect([r["final"]["state_hash"] for r in runs_of(broken)] == [r["final"]["state_hash"] for r in runs_of(whole)],
+           "resumed seeds end elsewhere")
+    expect({p.name for p in directory.iterdir()} == {"seed-4", "seed-5", "seed-6"}, "each seed has its own checkpoints")
+
+
+def sweep(program, folder):
+    """A grid is judged on validation data, its best run on all; killed and resumed it ends with the same table."""
+    common = ["--data", "synthetic", "--clients", "12", "--per-round", "7", "--algorithm", "pfedme", "--rounds", "6"]
+    grid = ["--grid", "rate=0.01,0.1,1e30", "lambda=1,15"]
+    out, alone = folder / "sweep.json", folder / "alone.json"
+    said = ran(lab(program, "sweep", *common, *grid, "--checkpoint", folder / "kept", "--json", out)).stdout
+    lines = said.splitlines()
+    settings = [f"rate={rate} lambda={pull}" for rate in ("0.01", "0.1", "1e30") for pull in ("1", "15")]
+    expect([line.split("  ")[0] for line in lines[:6]] == settings, f"one line for each cell, in order: {lines[:6]}")
+    expect(all("diverged" in line for line in lines[4:6]), "a rate of 1e30 diverges")
+    cells = {cell["cell"]: cell for cell in (json.loads(p.read_text()) for p in (folder / "kept" / "cells").glob("*.json"))}
+    expect(set(cells) == set(settings), f"kept cells: {set(cells)}")
+    for name in settings[:4]:
+        flags = [word for setting in name.split() for word in ("--set", setting)]
+        ran(lab(program, "run", *common, *flags, "--validation", "0.2", "--quiet", "--json", alone))
+        value, = [e["value"] for e in json.loads(alone.read_text())["final"]["evaluations"]
+                  if (e["split"], e["model"], e["pick"], e["average"], e["metric"]) ==
+                  ("validation", "personal", "mean_last:6", "pooled", "accuracy")]
+        expect(cells[name]["values"] == [value], f"{name} is not judged by its validation accuracy")
+    best = max(settings[:4], key=lambda name: cells[name]["values"][0])
+    expect(lines[6] == f"chosen on validation data: {best}", f"chosen: {lines[6]}")
+    flags = [word for setting in best.split() for word in ("--set", setting)]
+    ran(lab(program, "run", *common, *flags, "--quiet", "--json", alone))
+    expect(final_hash(alone) == final_hash(out), "the chosen settings were not run on all data")
+    table, = [extra for extra in json.loads(out.read_text())["extras"] if extra["id"] == "sweep"]
+    expect(table["categories"] == settings, "the table of the report")
+
+    kills = 0
+    dice = random.Random(3)
+    while True:
+        process = subprocess.Popen([program, "sweep", *common, *grid, "--checkpoint", str(folder / "broken"), "--resume",
+                                    "--json", str(alone)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if kills == 4:
+            resumed = process.communicate()[0]
+            break
+        for _ in range(dice.randint(1, 2)):  # killed once so many cells were told
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        kills += 1
+    resumed = "".join(line for line in resumed.splitlines(True) if "no checkpoint to resume" not in line)
+    expect(process.returncode == 0 and resumed == said, f"killed {kills} times, the table is another one: {resumed}")
+    expect(final_hash(alone) == final_hash(out), "killed and resumed, the run on all data is another one")
+    expect(not list((folder / "broken").rglob(".tessera-*.tmp")), "a killed writer left files behind")
+
+    told = next(p for p in (folder / "kept" / "cells").glob("*.json") if json.loads(p.read_text())["cell"] == settings[0])
+    told.write_text(told.read_text().replace('"values":[', '"values":[0.9999,'))
+    again = ran(lab(program, "sweep", *common, *grid, "--checkpoint", folder / "kept", "--resume")).stdout
+    expect(again.splitlines()[0] != lines[0] and again.splitlines()[1:6] == lines[1:6], "finished cells were run again")
+    fresh = ran(lab(program, "sweep", *common, *grid, "--checkpoint", folder / "kept")).stdout
+    expect(fresh == said, "without --resume the cells were not run again")
+
+    for asked, text in [(["--grid", "rate=1,-1"], "cell rate=-1"), (["--grid", "rat=1"], "rat"), ([], "--grid"),
+                        (["--grid", "rate"], "NAME=VALUE"), (["--grid", "rate=1", "--select", "test"], "--select test"),
+                        (["--grid", "rate=1", "--split-file", "f"], "--split-file")]:
+        result = lab(program, "sweep", *common, *asked)
+        expect(result.returncode == 2 and text in result.stderr and len(result.stderr.splitlines()) == 1,
+               f"{asked}: exit {result.returncode}, {result.stderr}")
+    hopeless = lab(program, "sweep", *common, "--grid", "rate=1e30")
+    expect(hopeless.returncode == 1 and "diverg" in hopeless.stderr, f"nothing to choose: {hopeless.stderr}")
+
+
+def compare(program, folder):
+    """Runs on one split are compared, on two they are not; a claim needs seeds."""
+    def made(name, *more):
+        path = folder / name
+        ran(lab(program, *SMALL, "--rounds", "5", "--json", path, *more))
+        return path
+
+    a = made("a.json", "--algorithm", "fedavg", "--seeds", "1,2,3", "--hits")
+    b = made("b.json", "--algorithm", "fedavg-ft", "--seeds", "1,2,3", "--hits", "--set", "tune_epochs=5")
+    other = made("other.json", "--algorithm", "fedavg", "--seeds", "4,5,6", "--split-seed", "1")
+    single = made("single.json", "--algorithm", "fedavg", "--seed", "7", "--split-seed", "1")
+    elsewhere = made("elsewhere.json", "--algorithm", "fedavg-ft", "--seeds", "4,5,6")
+    page, numbers = folder / "compare.html", folder / "compare.json"
+    said = ran(lab(program, "compare", a, b, other, single, "--report", page, "--json", numbers)).stdout
+    for text in ["b.json against", "3 pairs of seeds", "3 and 3 seeds", "too few seeds for a claim", "over 12 clients",
+                 "first only"]:
+        expect(text in said, f"'{text}' is not in: {said}")
+    figures = {figure["id"]: figure for figure in json.loads(numbers.read_text())}
+    expect(set(figures) == {"comparison", "client-differences", "overlap"}, f"figures: {set(figures)}")
+    values = [[e["value"] for e in run["final"]["evaluations"] if (e["model"], e["pick"], e["average"], e["metric"]) ==
+               (model, "last", "unweighted", "accuracy")][0] for path, model in ((a, "global"), (b, "personal"))
+              for run in runs_of(path)]
+    row = next(i for i, name in enumerate(figures["comparison"]["categories"])
+               if "b.json against" in name and "accuracy, last, unweighted" in name)
+    difference = [s["y"][row] for s in figures["comparison"]["series"] if s["name"] == "difference"][0]
+    # Six accuracies, summed in another order.
+    expect(abs(difference - 100 * (sum(values[3:]) - sum(values[:3])) / 3) < 1e-9, "the paired difference")
+    shares = figures["overlap"]["series"][0]["y"]
+    expect(abs(sum(shares) - 100) < 1e-6, f"both, either and neither are all: {shares}")
+    expect(all(f'id="fig-extra-{name}"' in page.read_text() for name in figures), "figures of the report")
+    expect("overlap" not in ran(lab(program, "compare", a, other)).stdout, "hits of one side are not enough")
+    refused = lab(program, "compare", a, elsewhere, "--report", folder / "never.html")
+    expect(refused.returncode == 2 and "split" in refused.stderr and "--unpaired" in refused.stderr, refused.stderr)
+    expect(not (folder / "never.html").exists(), "a refused comparison wrote a report")
+    means = ran(lab(program, "compare", a, elsewhere, "--unpaired")).stdout
+    expect("3 and 3 seeds" in means and "clients" not in means.replace("mean over clients", ""), f"--unpaired: {means}")
+    (folder / "text.json").write_text("{\"a\": ")
+    (folder / "empty.json").write_text("{}")
+    for asked, text in [([a], "two"), ([a, folder / "text.json"], "text.json"), ([a, folder / "empty.json"], "empty.json"),
+                        ([a, folder / "none.json"], "none.json"), ([a, b, "--confidence", "2"], "confidence"),
+                        ([a, b, "--model", "best"], "best"), ([a, b, "--unpared"], "--unpaired")]:
+        result = lab(program, "compare", *asked)
+        expect(result.returncode == 2 and text in result.stderr and len(result.stderr.splitlines()) == 1,
+               f"{asked}: exit {result.returncode}, {result.stderr}")
+
+
+def interrupt(program, folder):
+    """Ctrl-C ends a run after its round with exit 130; what was kept goes on to where the unbroken run ends."""
+    whole, broken = folder / "whole.json", folder / "broken.json"
+    arguments = [*SMALL[:-1], "--algorithm", "local", "--rounds", "400", "--eval-every", "400"]
+    ran(lab(program, *arguments, "--json", whole))
+
+    def stopped(*more):
+        process = subprocess.Popen([program, *map(str, arguments), *map(str, more)], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        expect("round 20/400" in process.stderr.readline(), "the first line of progress")
+        process.send_signal(signal.SIGINT)
+        said, error = process.communicate()
+        expect(process.returncode == 130 and not said, f"exit {process.returncode}: {said}")
+        return error.strip().splitlines()[-1]
+
+    kept = ["--checkpoint", folder / "kept", "--checkpoint-every", "1000000", "--json", broken]
+    said = stopped(*kept)
+    expect("interrupted after round" in said and "--resume" in said, said)
+    expect(not broken.exists(), "an interrupted run wrote a result")
+    ran(lab(program, *arguments, *kept, "--resume"))
+    expect(history(broken) == history(whole) and final_hash(broken) == final_hash(whole), "resumed, it ends elsewhere")
+    said = stopped()
+    expect("nothing was kept" in said and "--checkpoint" in said, said)
+
+
 def main():
-    tests = {"hashes": hashes, "resume": resume, "bad-input": bad_input, "outputs": outputs, "full-disk": full_disk}
+    tests = {"hashes": hashes, "resume": resume, "bad-input": bad_input, "outputs": outputs, "full-disk": full_disk,
+             "seeds": several_seeds, "sweep": sweep, "compare": compare, "interrupt": interrupt}
     if len(sys.argv) != 3 or sys.argv[1] not in tests:
         sys.exit(__doc__)
     os.environ.pop("TESSERA_DATA_DIR", None)

@@ -51,6 +51,7 @@ struct Extra {
     Axis x{}, y{};
     std::vector<std::string> categories{};
     std::vector<Series> series{};
+    bool shaded = false;  // of lines: the area between the second and the third series
 
     void validate() const {
         const auto check = [&](bool good, const std::string& what) {
@@ -60,6 +61,8 @@ struct Extra {
         check(!id.empty() && std::ranges::all_of(id, plain), "write its id with a-z, 0-9 and '-' only");
         check(!title.empty(), "give it a title");
         const bool points = kind == Kind::line || kind == Kind::scatter, by_category = !points && kind != Kind::violin;
+        check(!shaded || (kind == Kind::line && series.size() == 3),
+              "only three lines can be shaded, a middle and its limits");
         for (const auto& each : series) {
             const std::string whose = "series '" + each.name + "' ";
             check(each.x.size() == (points ? each.y.size() : 0),

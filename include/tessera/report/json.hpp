@@ -54,6 +54,11 @@ public:
     void member(std::string_view name, const T& what) {
         key(name).value(what);
     }
+    // A value that is JSON already.
+    void raw(std::string_view value) {
+        separate();
+        out_ += value;
+    }
     // Starts the next value on its own line, so that rounds and clients can be read and compared by line.
     void line() { line_ = true; }
 
@@ -94,19 +99,20 @@ private:
     bool first_ = true, line_ = false;
 };
 
+inline void write_members(JsonWriter& json, const Evaluation& e) {
+    json.member("model", word(e.model));
+    json.member("when", word(e.when));
+    json.member("on", e.on.word());
+    json.member("split", word(e.split));
+    json.member("clients", word(e.clients));
+    json.member("pick", e.pick.word());
+    json.member("average", word(e.average));
+    json.member("metric", word(e.metric));
+    json.member("stage", e.stage.get());
+    json.member("value", e.value.get());
+}
 inline void write(JsonWriter& json, const Evaluation& e) {
-    json.object([&] {
-        json.member("model", word(e.model));
-        json.member("when", word(e.when));
-        json.member("on", e.on.word());
-        json.member("split", word(e.split));
-        json.member("clients", word(e.clients));
-        json.member("pick", e.pick.word());
-        json.member("average", word(e.average));
-        json.member("metric", word(e.metric));
-        json.member("stage", e.stage.get());
-        json.member("value", e.value.get());
-    });
+    json.object([&] { write_members(json, e); });
 }
 
 inline void write(JsonWriter& json, const std::vector<Evaluation>& all) {
@@ -147,6 +153,8 @@ inline void write(JsonWriter& json, const ClientRecord& client) {
         json.key("labels").array([&] {
             for (const std::size_t count : client.labels) json.value(count);
         });
+        if (!client.hits_global.empty()) json.member("hits_global", client.hits_global);
+        if (!client.hits_personal.empty()) json.member("hits_personal", client.hits_personal);
     });
 }
 

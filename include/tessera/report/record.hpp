@@ -44,6 +44,12 @@ private:
     Value value_;
 };
 
+// A part of a round on the clock of the run, in seconds since the run began.
+struct Phase {
+    std::string name;
+    double begin = 0, seconds = 0;
+};
+
 struct RoundRecord {
     std::size_t round = 0;
     double seconds = 0;
@@ -53,6 +59,7 @@ struct RoundRecord {
     std::size_t trained = 0, merged = 0, rejected = 0, diverged = 0;  // clients
     std::string state_hash{};                                         // hexadecimal
     std::vector<Evaluation> evaluations{};
+    std::vector<Phase> phases{};  // where its time went, when somebody looked
 };
 
 // On the client's own test data, at the end of the run: the model it receives, and the model it is served.
@@ -63,6 +70,7 @@ struct ClientRecord {
     double loss_global = absent, loss_personal = absent;
     double train_accuracy_global = absent, train_accuracy_personal = absent;  // on its training data
     std::vector<std::size_t> labels{};  // training examples per class, when the task has classes
+    std::string hits_global{}, hits_personal{};  // '1' right, '0' wrong for each test example, when they were asked for
 
     double gain() const { return accuracy_personal - accuracy_global; }  // absent when either is
     double train_gain() const { return train_accuracy_personal - train_accuracy_global; }

@@ -3,7 +3,8 @@
 //
 // One drawing serves a phone and a desk: the view box is small, so that text stays legible when it is scaled down,
 // and colours are classes (c0 .. c6) that the page defines for light, dark and print. Values come in the unit that
-// the axis names. What a pointer shows stands in <title> and data-p, so the drawing is complete without script.
+// the axis names. What a pointer shows stands in <title> and data-p, so the drawing is complete without script; the
+// numbers of what is drawn stand in data-p (lines) or as CSV in <metadata>.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,8 @@ struct Series {
     std::string name;
     std::size_t colour = 0;
     bool dashed = false;
-    std::vector<Point> points{};  // x ascending; a y that is not finite breaks the line
+    std::vector<Point> points{};       // x ascending; a y that is not finite breaks the line
+    std::vector<Point> low{}, high{};  // the limits of a shaded band around it, or none
 };
 
 struct Axis {
@@ -169,6 +171,32 @@ inline std::vector<Point> thinned(const std::vector<Point>& points) {
     return out;
 }
 
+inline std::string axis_text(const Axis& axis, std::string_view otherwise) {
+    const std::string title = axis.title.empty() ? std::string(otherwise) : axis.title;
+    return axis.unit.empty() ? title : cat(title, " (", axis.unit, ")");
+}
+
+// The numbers of a drawing; six digits tell more than it can show.
+class Numbers {
+public:
+    template <class... Field>
+    void row(const Field&... fields) {
+        CsvRow line(text_, "\n");  // a carriage return does not survive in HTML
+        (line << ... << field(fields));
+    }
+    // A row of any length.
+    void row(const std::vector<std::string>& fields) {
+        CsvRow line(text_, "\n");
+        for (const auto& each : fields) line << each;
+    }
+    static std::string field(double value) { return std::isfinite(value) ? rounded(value, 6) : ""; }
+    static std::string_view field(std::string_view text) { return text; }
+    std::string element() const { return cat("<metadata>", escape_html(text_), "</metadata>"); }
+
+private:
+    std::string text_;
+};
+
 inline std::string colour_class(std::size_t colour) { return cat("c", digits(colour % palette)); }
 
 // How often values occur, as the outline of a violin.
@@ -208,9 +236,17 @@ public:
         const auto points = thinned(series.points);
         put(out_, "<g class=\"series ", colour_class(series.colour), series.dashed ? " dash" : "", "\" data-series=\"",
             digits(number), "\" data-name=\"", escape_html(series.name), "\" data-p=\"");
-        for (const auto& point : points)
-            if (std::isfinite(point.y)) put(out_, digits(point.x), ",", rounded(point.y, 6), " ");
-        out_ += "\"><path d=\"";
+        const bool whole = series.low.size() == points.size() && series.high.size() == points.size();
+        for (std::size_t i = 0; i < points.size(); ++i) {
+            if (!std::isfinite(points[i].y)) continue;
+            put(out_, digits(points[i].x), ",", rounded(points[i].y, 6));
+            if (whole && std::isfinite(series.low[i].y) && std::isfinite(series.high[i].y))
+                put(out_, ",", rounded(series.low[i].y, 6), ",", rounded(series.high[i].y, 6));
+            out_ += ' ';
+        }
+        out_ += "\">";
+        if (!series.low.empty()) band(series);
+        out_ += "<path d=\"";
         bool pen_down = false;
         std::size_t shown = 0;
         for (const auto& point : points) {
@@ -229,6 +265,19 @@ public:
                 if (std::isfinite(point.y))
                     put(out_, "<circle cx=\"", at(x_(point.x)), "\" cy=\"", at(y_(point.y)), "\" r=\"2.6\"/>");
         out_ += "</g>";
+    }
+    // Along the lower limit and back along the upper one.
+    void band(const Series& series) {
+        out_ += "<path class=\"band\" d=\"";
+        bool first = true;
+        const auto go = [&](const Point& point) {
+            if (!std::isfinite(point.y)) return;
+            put(out_, std::exchange(first, false) ? "M" : "L", at(x_(point.x)), " ", at(y_(point.y)));
+        };
+        for (const auto& point : thinned(series.low)) go(point);
+        const auto back = thinned(series.high);
+        for (auto point = back.rbegin(); point != back.rend(); ++point) go(*point);
+        out_ += "Z\"/>";
     }
     void dot(const Mark& mark) {
         put(out_, "<circle class=\"dot ", colour_class(mark.colour), "\" cx=\"", at(x_(mark.x)), "\" cy=\"",
@@ -258,8 +307,9 @@ public:
     void open(std::size_t number) { put(out_, "<g class=\"series\" data-series=\"", digits(number), "\">"); }
     void close() { out_ += "</g>"; }
 
-    std::string finish() {
-        put(out_, "<line class=\"cross\" y1=\"", at(top), "\" y2=\"", at(bottom), "\"/></svg>");
+    std::string finish(const Numbers* numbers = nullptr) {
+        put(out_, "<line class=\"cross\" y1=\"", at(top), "\" y2=\"", at(bottom), "\"/>",
+            numbers ? numbers->element() : "", "</svg>");
         return std::move(out_);
     }
 
@@ -279,13 +329,12 @@ private:
     void frame(std::string_view label, std::string_view kind, const Axis& x, const Axis& y) {
         put(out_, "<svg class=\"chart ", kind, "\" viewBox=\"0 0 480 296\" role=\"img\" aria-label=\"",
             escape_html(label), "\" data-x=\"", digits(left), " ", digits(right), " ", digits(x_.low()), " ",
-            digits(x_.high()), "\" data-title=\"", escape_html(x.title), "\" data-unit=\"", escape_html(y.unit),
-            x_.logarithmic() ? "\" data-log=\"" : "", "\">");
-        const auto titled = [](const Axis& axis) {
-            return axis.unit.empty() ? axis.title : cat(axis.title, " (", axis.unit, ")");
-        };
-        text("start title", 2, 14, titled(y));
-        text("end title", right, height - 6, titled(x));
+            digits(x_.high()), "\" data-y=\"", digits(bottom), " ", digits(top), " ", digits(y_.low()), " ",
+            digits(y_.high()), "\" data-title=\"", escape_html(x.title), "\" data-unit=\"", escape_html(y.unit),
+            "\" data-axes=\"", escape_html(axis_text(x, "x")), "|", escape_html(axis_text(y, "y")),
+            x_.logarithmic() ? "\" data-log=\"x" : "", y_.logarithmic() ? "\" data-log-y=\"y" : "", "\">");
+        text("start title", 2, 14, axis_text(y, ""));
+        text("end title", right, height - 6, axis_text(x, ""));
         for (const auto& tick : y_.ticks()) {
             line(tick.value == 0 ? "zero" : "grid", left, y_(tick.value), right, y_(tick.value));
             text("end", left - 7, y_(tick.value) + 4, tick.label);
@@ -318,15 +367,18 @@ inline std::string line_chart(std::string_view label, const Axis& x, const Axis&
     for (const auto& series : all)
         for (const auto& point : series.points)
             if (std::isfinite(point.y)) xs.add(point.x), ys.add(point.y);
-    if (ys.empty()) return {};
+    for (const auto& series : all)
+        for (const auto* limit : {&series.low, &series.high})
+            for (const auto& point : *limit) ys.add(point.y);
+    if (xs.empty()) return {};
     detail::Plot plot(label, "lines", xs, ys, detail::drawable(x, xs), detail::drawable(y, ys));
     for (std::size_t i = 0; i < all.size(); ++i) plot.add(all[i], i);
     return plot.finish();
 }
 
-// One group of marks per legend entry; each group keeps at most 2000 of its marks, evenly taken.
+// One group of marks per legend entry, with the entry's name; each group keeps at most 2000 of its marks, evenly taken.
 inline std::string dot_chart(std::string_view label, const Axis& x, const Axis& y,
-                             const std::vector<std::vector<Mark>>& groups) {
+                             const std::vector<std::vector<Mark>>& groups, const std::vector<std::string>& names) {
     detail::Range xs, ys;
     for (const auto& group : groups)
         for (const auto& mark : group) xs.add(mark.x), ys.add(mark.y);
@@ -335,13 +387,18 @@ inline std::string dot_chart(std::string_view label, const Axis& x, const Axis& 
     // Dots at the very edge would be cut by the frame.
     if (!x_axis.logarithmic) xs = {xs.low - 0.02 * (xs.high - xs.low), xs.high + 0.02 * (xs.high - xs.low)};
     detail::Plot plot(label, "dots", xs, ys, x_axis, detail::drawable(y, ys));
+    detail::Numbers numbers;
+    numbers.row("series", detail::axis_text(x, "x"), detail::axis_text(y, "y"));
     for (std::size_t g = 0; g < groups.size(); ++g) {
         plot.open(g);
         const std::size_t stride = detail::stride_of(groups[g].size(), most_points);
-        for (std::size_t i = 0; i < groups[g].size(); i += stride) plot.dot(groups[g][i]);
+        for (std::size_t i = 0; i < groups[g].size(); i += stride) {
+            plot.dot(groups[g][i]);
+            numbers.row(names[g], groups[g][i].x, groups[g][i].y);
+        }
         plot.close();
     }
-    return plot.finish();
+    return plot.finish(&numbers);
 }
 
 // Bars of width `span` that start at their x and stand on zero.
@@ -352,10 +409,15 @@ inline std::string bar_chart(std::string_view label, const Axis& x, const Axis& 
     if (ys.empty()) return {};
     ys.add(0);
     detail::Plot plot(label, "bars", xs, ys, x, y);
+    detail::Numbers numbers;
+    numbers.row(detail::axis_text(x, "x"), detail::axis_text(y, "y"));
     plot.open(0);
-    for (const auto& mark : marks) plot.bar(mark, span);
+    for (const auto& mark : marks) {
+        plot.bar(mark, span);
+        numbers.row(mark.x, mark.y);
+    }
     plot.close();
-    return plot.finish();
+    return plot.finish(&numbers);
 }
 
 }  // namespace tessera::report

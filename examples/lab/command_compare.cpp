@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <tessera/core/by_name.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/io/file.hpp>
+#include <tessera/report/compare.hpp>
+#include <tessera/report/compare_figures.hpp>
+#include <tessera/report/html.hpp>
+#include <tessera/report/json.hpp>
+#include <tessera/report/json_reader.hpp>
+
+#include "commands.hpp"
+#include "outputs.hpp"
+
+namespace lab {
+namespace {
+
+using namespace tessera::report;
+
+std::vector<RunRecord> runs_in(const std::string& path) {
+    const auto bytes = tessera::io::read_file(path);
+    return runs_from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+}
+
+void print(const Comparison& c, double confidence) {
+    std::printf("%s against %s\n", c.b.c_str(), c.a.c_str());
+    const double level = 100 * confidence;
+    for (const auto& number : c.numbers) {
+        const double scale = scale_of(number.of);
+        const std::string what = std::string(word(number.of.metric)) + ", " + number.of.pick.word() + ", " +
+                                 std::string(in_words(number.of.average));
+        std::printf("  %-48s %7.2f  %7.2f  %s", what.c_str(), scale * number.mean_a, scale * number.mean_b,
+                    in_words(number.over_seeds, scale).c_str());
+        if (!number.over_seeds.known()) std::printf("  too few seeds for a claim\n");
+        else if (number.paired)
+            std::printf("  %zu pairs of seeds, %g %%: %s\n", number.seeds_b, level,
+                        number.claims() ? "differ" : "no difference shown");
+        else
+            std::printf("  %zu and %zu seeds, %g %%: %s\n", number.seeds_a, number.seeds_b, level,
+                        number.claims() ? "differ" : "no difference shown");
+    }
+    if (!c.by_client.empty())
+        std::printf("  these models over %zu clients: %s points of accuracy, better for %zu, worse for %zu\n",
+                    c.clients.size(), in_words(c.over_clients, 100).c_str(), c.better, c.worse);
+    if (c.overlap)
+        std::printf(
+            "  right of the test examples: both %.2f %%, first only %.2f %%, second only %.2f %%, neither %.2f %%\n",
+            100 * c.overlap->both, 100 * c.overlap->only_a, 100 * c.overlap->only_b, 100 * c.overlap->neither);
+}
+
+}  // namespace
+
+int compare(const CompareOptions& o) {
+    if (o.files.size() < 2) throw tessera::ConfigError("compare: at least two JSON files of runs are needed");
+    CompareSettings settings{.confidence = o.confidence, .unpaired = o.unpaired};
+    tessera::set_by_name(settings, "model", o.model);
+    settings.validate();
+    for (const auto* path : {&o.report, &o.json})
+        if (!path->empty()) tessera::io::check_writable(*path);
+    std::vector<std::vector<RunRecord>> sets;
+    std::vector<RunRecord> all;
+    for (const auto& path : o.files) {
+        sets.push_back(runs_in(path));
+        for (auto run : sets.back()) {
+            run.set("file", path);
+            all.push_back(std::move(run));
+        }
+    }
+    std::vector<Comparison> comparisons;
+    for (std::size_t i = 1; i < sets.size(); ++i) {
+        comparisons.push_back(tessera::report::compare(sets[0], sets[i], o.files[0], o.files[i], settings));
+        print(comparisons.back(), o.confidence);
+    }
+    const auto figures = comparison_figures(comparisons, o.confidence);
+    if (!o.json.empty()) write_text(o.json, to_json(figures));
+    if (!o.report.empty()) write_text(o.report, to_html(all, "Tessera: comparison", figures));
+    return 0;
+}
+
+}  // namespace lab

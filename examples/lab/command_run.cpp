@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <cstdio>
+
+#include "commands.hpp"
+#include "outputs.hpp"
+#include "presets.hpp"
+#include "runs.hpp"
+#include "stages.hpp"
+
+namespace lab {
+
+int run(Options o) {
+    const auto said = complete(o);
+    stages_of(o);  // what is wrong without the data is said before the preset is
+    if (!said.empty() && !o.quiet) {
+        std::printf("preset %s (%s) sets", o.preset.c_str(), preset_hash(o.preset).c_str());
+        for (const auto& each : said) std::printf("\n  %s", each.c_str());
+        std::printf("\n");
+        std::fflush(stdout);
+    }
+    const auto runs = run_seeds(o, make_task(o));
+    if (!o.quiet) print_summary(runs);
+    write_together(runs, o);
+    return 0;
+}
+
+}  // namespace lab

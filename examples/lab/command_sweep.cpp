@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Every cell of a grid is trained without the validation shares and judged on them; the best is run again on all
+// training data. Test data are looked at once, at the end.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <sstream>
+
+#include <tessera/core/error.hpp>
+#include <tessera/core/hash.hpp>
+#include <tessera/io/file.hpp>
+#include <tessera/report/extra.hpp>
+#include <tessera/report/json_reader.hpp>
+#include <tessera/report/seeds.hpp>
+
+#include "commands.hpp"
+#include "interrupt.hpp"
+#include "outputs.hpp"
+#include "runs.hpp"
+#include "stages.hpp"
+
+namespace lab {
+namespace {
+
+using tessera::ConfigError;
+using namespace tessera::report;
+
+constexpr double usual_validation = 0.2;
+
+struct Cell {
+    NamedValues settings;
+    Options options;
+    std::string hash;  // of all that decides its numbers
+    std::string file;  // where it is kept; empty: nowhere
+};
+
+struct Judged {
+    std::vector<double> values;  // validation accuracy, for each seed
+    std::size_t diverged = 0;    // visits
+    std::string failed;          // what was thrown
+    bool sound() const {
+        return failed.empty() && diverged == 0 && !values.empty() && std::isfinite(spread(values).mean);
+    }
+};
+
+std::string in_words(const NamedValues& settings) {
+    std::string text;
+    for (const auto& [name, value] : settings) text.append(text.empty() ? "" : " ").append(name + "=" + value);
+    return text;
+}
+
+std::vector<NamedValues> product_of(const std::vector<std::string>& grid) {
+    std::vector<NamedValues> all{{}};
+    for (const auto& [name, values] : named_values("--grid", grid)) {
+        std::vector<NamedValues> longer;
+        for (const auto& cell : all) {
+            std::istringstream each(values);
+            for (std::string value; std::getline(each, value, ',');) {
+                if (value.empty()) throw ConfigError("--grid " + name + ": a value is empty");
+                longer.push_back(cell);
+                longer.back().emplace_back(name, value);
+            }
+        }
+        if (longer.empty()) throw ConfigError("--grid " + name + ": write NAME=VALUE,VALUE,...");
+        all = std::move(longer);
+    }
+    if (grid.empty()) throw ConfigError("--grid: write NAME=VALUE,VALUE,... for what is to be tried");
+    return all;
+}
+
+Options with(Options o, const NamedValues& settings) {
+    for (const auto& [name, value] : settings) put_setting("--grid", name, value, o);
+    return o;
+}
+
+Options without_outputs(Options o) {
+    for (auto* path : {&o.json, &o.jsonl, &o.csv, &o.report, &o.models, &o.trace, &o.checkpoint}) path->clear();
+    o.analyse.clear();
+    o.shifts.clear();
+    o.evaluate_also.clear();
+    o.resume = o.hits = false;
+    o.quiet = true;
+    return o;
+}
+
+// The mean of the last evaluated rounds on validation data, of the model that a client is served.
+double validation_accuracy(const RunRecord& run, const std::string& stage) {
+    double found = absent;
+    for (const auto& e : run.final_evaluations)
+        if (e.split == SplitOf::validation && e.metric == Metric::accuracy && e.average == Average::pooled &&
+            e.stage == stage && e.pick.word().starts_with("mean_last") &&
+            (e.model == Which::personal || std::isnan(found)))
+            found = e.value;
+    return found;
+}
+
+Judged judge(const Cell& cell, const Task& task) {
+    Judged result;
+    try {
+        for (const auto& run : run_seeds(cell.options, task)) {
+            result.values.push_back(validation_accuracy(run, stages_of(cell.options).back().name));
+            for (const auto& round : run.rounds) result.diverged += round.diverged;
+        }
+    } catch (const Interrupted&) {
+        throw;
+    } catch (const std::exception& e) {
+        result = {.values = {}, .failed = e.what()};
+    }
+    return result;
+}
+
+void keep(const Cell& cell, const Judged& result) {
+    if (cell.file.empty()) return;
+    std::string text;
+    JsonWriter json(text);
+    json.object([&] {
+        json.member("cell", in_words(cell.settings));
+        json.key("values").array([&] {
+            for (const double value : result.values) json.value(value);
+        });
+        json.member("diverged", result.diverged);
+        json.member("failed", result.failed);
+    });
+    write_text(cell.file, text + "\n");
+}
+
+std::optional<Judged> kept(const Cell& cell) {
+    if (cell.file.empty() || !tessera::io::exists(cell.file)) return {};
+    const auto bytes = tessera::io::read_file(cell.file);
+    const Json all = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, cell.file);
+    Judged result;
+    for (const auto& value : all["values"].items()) result.values.push_back(value.number(absent));
+    result.diverged = all["diverged"].number(std::size_t{0});
+    result.failed = all["failed"].text();
+    return result;
+}
+
+std::string verdict(const Judged& result) {
+    char text[96];
+    if (!result.failed.empty()) return "failed: " + result.failed;
+    if (result.diverged > 0) return "diverged, in " + std::to_string(result.diverged) + " visits";
+    if (!result.sound()) return "no validation accuracy";
+    const double mean = 100 * spread(result.values).mean;
+    if (result.values.size() == 1) std::snprintf(text, sizeof text, "%.2f %%", mean);
+    else std::snprintf(text, sizeof text, "%.2f \xC2\xB1 %.2f %%", mean, 100 * sample_deviation(result.values));
+    return text;
+}
+
+Extra table_of(const std::vector<Cell>& cells, const std::vector<Judged>& results, std::size_t chosen) {
+    Extra out{.id = "sweep",
+              .title = "Settings that were tried",
+              .caption =
+                  "Accuracy on validation data, pooled, mean of the last evaluated rounds. The best was run again on "
+                  "all training data: " +
+                  in_words(cells[chosen].settings) + ".",
+              .kind = Kind::table,
+              .x = {.title = "cell"},
+              .series = {{.name = "validation accuracy (%)"}}};
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+        out.categories.push_back(in_words(cells[i].settings));
+        out.series[0].y.push_back(results[i].sound() ? 100 * spread(results[i].values).mean : absent);
+        out.series[0].texts.push_back(verdict(results[i]));
+    }
+    return out;
+}
+
+std::vector<Cell> cells_of(const Options& o, const SweepOptions& sweep, const Task& task) {
+    std::vector<Cell> cells;
+    for (const auto& settings : product_of(sweep.grid)) {
+        Cell cell{settings, with(without_outputs(o), settings), "", ""};
+        std::string identity;
+        try {  // opened once, so that a mistake in the last cell is known before the first begins
+            identity = open_stages(stages_of(cell.options), task);
+        } catch (const ConfigError& e) {
+            throw ConfigError("--grid, cell " + in_words(settings) + ": " + e.what());
+        }
+        for (const auto seed : o.seeds) identity += "seed=" + std::to_string(seed) + "\n";
+        identity += "evaluated=" + std::to_string(o.evaluate_every) + "," + std::to_string(o.evaluate_last) + "\n";
+        cell.hash = tessera::fingerprint(identity).hex();
+        if (!o.checkpoint.empty()) cell.file = o.checkpoint + "/cells/" + cell.hash + ".json";
+        cells.push_back(std::move(cell));
+    }
+    return cells;
+}
+
+}  // namespace
+
+int sweep(Options o, const SweepOptions& sweep) {
+    if (sweep.select != "validation")
+        throw ConfigError("--select " + sweep.select + ": settings are chosen on validation data, and on nothing else");
+    if (!o.split_file.empty())
+        throw ConfigError("--split-file " + o.split_file +
+                          ": a sweep needs the split with and without validation shares; use --split-seed");
+    complete(o);
+    if (o.validation == 0) o.validation = usual_validation;
+    Options whole = o;
+    whole.validation = 0;
+    const Task task = make_task(o), all_data = make_task(whole);
+    if (task.test_fingerprint != all_data.test_fingerprint)
+        throw ConfigError("--validation " + std::to_string(o.validation) + ": with --partition " + *o.partition +
+                          " the shares change the test data, so a sweep cannot choose on them");
+    const auto cells = cells_of(o, sweep, task);
+    check_outputs(o);
+    std::optional<tessera::io::DirectoryLock> lock;
+    if (!o.checkpoint.empty()) {
+        tessera::io::make_directories(o.checkpoint + "/cells");
+        lock.emplace(o.checkpoint + "/cells");
+        tessera::io::sweep_temporaries(o.checkpoint + "/cells");
+    }
+
+    std::vector<Judged> results;
+    for (const auto& cell : cells) {
+        auto result = o.resume ? kept(cell) : std::nullopt;
+        if (!result) {
+            try {
+                result = judge(cell, task);
+            } catch (const Interrupted&) {
+                throw Interrupted("interrupted in cell " + in_words(cell.settings) +
+                                  (o.checkpoint.empty()
+                                       ? "; nothing was kept, with --checkpoint DIR a sweep can be resumed"
+                                       : "; the cells before it are kept in " + o.checkpoint +
+                                             ", the same command with --resume goes on"));
+            }
+            keep(cell, *result);
+        }
+        if (!o.quiet) {
+            std::printf("%s  %s\n", in_words(cell.settings).c_str(), verdict(*result).c_str());
+            std::fflush(stdout);
+        }
+        results.push_back(std::move(*result));
+    }
+    std::optional<std::size_t> chosen;
+    for (std::size_t i = 0; i < cells.size(); ++i)
+        if (results[i].sound() && (!chosen || spread(results[i].values).mean > spread(results[*chosen].values).mean))
+            chosen = i;
+    if (!chosen) throw tessera::Error("no cell of the grid ended without diverging; there is nothing to choose");
+    if (!o.quiet) std::printf("chosen on validation data: %s\n", in_words(cells[*chosen].settings).c_str());
+
+    Options best = with(whole, cells[*chosen].settings);
+    if (!best.checkpoint.empty())
+        best.checkpoint += "/chosen/" + cells[*chosen].hash;  // a larger grid may choose another
+    auto runs = run_seeds(best, all_data);
+    for (auto& run : runs) run.add(table_of(cells, results, *chosen));
+    if (!o.quiet) print_summary(runs);
+    write_together(runs, best);
+    return 0;
+}
+
+}  // namespace lab

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The lab's commands. Each returns the exit code, or throws what main turns into one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+
+namespace lab {
+
+struct SweepOptions {
+    std::vector<std::string> grid;  // NAME=VALUE,VALUE,...
+    std::string select = "validation";
+};
+
+struct CompareOptions {
+    std::vector<std::string> files;
+    std::string report, json, model = "served";
+    double confidence = 0.95;
+    bool unpaired = false;
+};
+
+int list(bool as_json);
+int list_presets(const std::string& name);  // empty: all
+int run(Options options);
+int sweep(Options options, const SweepOptions& sweep);
+int compare(const CompareOptions& options);
+
+}  // namespace lab

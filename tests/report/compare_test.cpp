@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/report/compare.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tessera/report/compare_figures.hpp>
+
+#include <report/page.hpp>
+#include <tessera/report/html.hpp>
+
+using namespace tessera::report;
+
+namespace {
+
+Evaluation accuracy(double value, Which model = Which::personal) {
+    return {.model = model,
+            .when = model == Which::personal ? When::after : When::before,
+            .on = On::local(),
+            .split = SplitOf::test,
+            .clients = Whom::all,
+            .pick = Pick::last(),
+            .average = Average::unweighted,
+            .metric = Metric::accuracy,
+            .stage = "",
+            .value = value};
+}
+
+// Client k of a method that is `level` good: the client's own level, the luck that a whole run shares, and its own.
+RunRecord run_of(double level, std::uint64_t seed, const std::string& split = "one", std::size_t clients = 40) {
+    tessera::Stream luck(tessera::Key{seed}(tessera::purpose::noise));
+    const double shared = 0.01 * luck.normal();
+    RunRecord run;
+    run.set("algorithm", "some");
+    run.set("seed", seed);
+    run.set("split_fingerprint", split);
+    double sum = 0;
+    for (std::size_t k = 0; k < clients; ++k) {
+        const double own = level + 0.1 * std::sin(static_cast<double>(k)) + shared + 0.02 * luck.normal();
+        run.per_client.push_back({.id = static_cast<tessera::Id>(k), .n_test = 50, .accuracy_personal = own});
+        sum += own;
+    }
+    run.final_evaluations = {accuracy(sum / static_cast<double>(clients))};
+    return run;
+}
+
+std::vector<RunRecord> runs_of(double level, std::uint64_t first_seed, std::size_t seeds, std::size_t clients = 40) {
+    std::vector<RunRecord> all;
+    for (std::size_t s = 0; s < seeds; ++s) all.push_back(run_of(level, first_seed + s, "one", clients));
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("Student's t against its published table") {
+    // Two-sided 95 % and 99 %, as tables print them: three decimals.
+    const std::vector<std::pair<double, double>> at95{{1, 12.706}, {2, 4.303},  {3, 3.182},  {4, 2.776},
+                                                      {9, 2.262},  {30, 2.042}, {120, 1.980}};
+    for (const auto& [freedom, t] : at95) CHECK(std::abs(student_t(0.95, freedom) - t) < 5.01e-4);
+    CHECK(std::abs(student_t(0.99, 4) - 4.604) < 5.01e-4);
+    CHECK(std::abs(student_t(0.95, 1e7) - 1.95996) < 1e-5);  // the normal distribution
+    CHECK(student_t(0.95, 2.5) < student_t(0.95, 2));        // between whole numbers
+    CHECK(student_t(0.95, 2.5) > student_t(0.95, 3));
+    CHECK(student_t(0.90, 5) < student_t(0.95, 5));
+}
+
+TEST_CASE("paired and unpaired intervals by hand") {
+    // Differences 1, 2, 3: mean 2, deviation 1, half width 4.303 / sqrt 3 = 2.484.
+    const std::vector<double> differences{1, 2, 3};
+    const auto paired = paired_interval(differences, 0.95);
+    CHECK(paired.mean == doctest::Approx(2));
+    CHECK(paired.high - paired.mean == doctest::Approx(4.302653 / std::sqrt(3.0)));
+    CHECK_FALSE(paired.excludes_zero());
+    CHECK(paired_interval(std::vector<double>{2, 2.1, 1.9}, 0.95).excludes_zero());
+    // Equal sizes and variances: Welch's degrees of freedom are n + m - 2 = 4.
+    const auto welch = welch_interval(differences, std::vector<double>{4, 5, 6}, 0.95);
+    CHECK(welch.mean == doctest::Approx(3));
+    CHECK(welch.high - welch.mean == doctest::Approx(2.776445 * std::sqrt(2.0 / 3.0)));
+    CHECK_FALSE(paired_interval(std::vector<double>{2}, 0.95).known());
+    CHECK_FALSE(paired_interval(std::vector<double>{2, 2, 2}, 0.95).excludes_zero());  // nothing varied
+}
+
+TEST_CASE("the bootstrap is keyed, and as wide as the normal interval where that holds") {
+    std::vector<double> values;
+    tessera::Stream draw(tessera::Key{3});
+    for (int i = 0; i < 400; ++i) values.push_back(draw.normal());
+    const auto first = bootstrap_interval(values, 0.95, 4000, tessera::Key{1});
+    const auto again = bootstrap_interval(values, 0.95, 4000, tessera::Key{1});
+    const auto other = bootstrap_interval(values, 0.95, 4000, tessera::Key{2});
+    CHECK(first.low == again.low);
+    CHECK(first.low != other.low);
+    // Width 2 * 1.96 * s / 20; a percentile of 4000 draws is within 5 % of its place.
+    CHECK(first.high - first.low == doctest::Approx(2 * 1.96 * sample_deviation(values) / 20).epsilon(0.06));
+}
+
+TEST_CASE("two sets of runs of one method are not called different more often than one time in twenty") {
+    // 50 pairs at 95 %: with exactly 5 %, more than 6 claims have probability 0.012 (binomial). 500 pairs tell more:
+    // 25 are expected, with standard deviation 4.9; four of them are 19.
+    for (const bool same_seeds : {false, true}) {
+        std::size_t of_50 = 0, of_500 = 0;
+        for (std::uint64_t p = 0; p < 500; ++p) {
+            const auto a = runs_of(0.7, 100 * p, 4, 10);
+            // Another method of the same level under the same seeds: its luck is its own.
+            auto b = runs_of(0.7, 100 * p + 50, 4, 10);
+            if (same_seeds)
+                for (std::size_t s = 0; s < b.size(); ++s) b[s].set("seed", seed_of(a[s]));
+            const auto result = compare(a, b, "a", "b", {.resamples = 100});
+            REQUIRE(result.numbers.size() == 1);
+            CHECK(result.numbers[0].paired == same_seeds);
+            of_500 += result.numbers[0].claims();
+            if (p < 50) of_50 += result.numbers[0].claims();
+        }
+        CAPTURE(same_seeds);
+        CHECK(of_50 <= 6);
+        CHECK(of_500 <= 44);
+        CHECK(of_500 >= 6);  // an interval that is never wrong is too wide
+    }
+}
+
+TEST_CASE("clients alone would call two seeds of one method different: no claim is made from them") {
+    std::size_t from_clients = 0, claims = 0;
+    for (std::uint64_t p = 0; p < 50; ++p) {
+        const auto result = compare({run_of(0.7, 2 * p)}, {run_of(0.7, 2 * p + 1)}, "a", "b", {.resamples = 400});
+        from_clients += result.over_clients.excludes_zero();
+        claims += result.numbers[0].claims();
+        CHECK_FALSE(result.numbers[0].over_seeds.known());
+    }
+    CHECK(claims == 0);
+    CHECK(from_clients > 10);  // far above 2.5 of 50: all clients of a run share its luck
+}
+
+TEST_CASE("a real difference is found, and has the right sign") {
+    const auto a = runs_of(0.7, 1, 5), b = runs_of(0.75, 11, 5);
+    const auto up = compare(a, b, "a", "b"), down = compare(b, a, "b", "a");
+    CHECK(up.numbers[0].claims());
+    CHECK(up.numbers[0].over_seeds.low > 0);
+    CHECK(up.over_clients.low > 0);
+    CHECK(up.better > up.worse);
+    CHECK(down.numbers[0].over_seeds.mean == doctest::Approx(-up.numbers[0].over_seeds.mean));
+    CHECK(down.over_clients.high < 0);
+    CHECK_FALSE(compare(a, a, "a", "a again").numbers[0].claims());
+}
+
+TEST_CASE("runs on different splits are refused, unless only means are asked for") {
+    const std::vector<RunRecord> a{run_of(0.7, 1), run_of(0.7, 2)};
+    const std::vector<RunRecord> elsewhere{run_of(0.7, 1, "two"), run_of(0.7, 2, "two")};
+    CHECK_THROWS_WITH_AS(compare(a, elsewhere, "a.json", "b.json"),
+                         doctest::Contains("a.json and b.json were not made on the same data and split"),
+                         tessera::ConfigError);
+    const auto means = compare(a, elsewhere, "a.json", "b.json", {.unpaired = true});
+    CHECK(means.by_client.empty());
+    CHECK_FALSE(means.over_clients.known());
+    CHECK(means.numbers[0].over_seeds.known());
+    auto unknown = a;
+    for (auto& run : unknown) run.config.erase(run.config.begin() + 2);
+    CHECK_THROWS_AS(compare(unknown, elsewhere, "a", "b"), tessera::ConfigError);
+    // A split for each seed is well if the other set has the same.
+    const std::vector<RunRecord> own_splits{run_of(0.7, 1, "one"), run_of(0.7, 2, "two")};
+    CHECK(compare(own_splits, own_splits, "a", "b").numbers[0].paired);
+    CHECK_THROWS_AS(compare(a, own_splits, "a", "b"), tessera::ConfigError);
+    CHECK_THROWS_WITH_AS(compare({a[0], a[0]}, a, "a", "b"), doctest::Contains("seed 1 twice"), tessera::ConfigError);
+    CHECK_THROWS_AS(compare(a, a, "a", "b", {.confidence = 1.5}), tessera::ConfigError);
+}
+
+TEST_CASE("a method without a personal model stands with its global one, unless it is asked for the other") {
+    auto plain = run_of(0.7, 1);
+    plain.final_evaluations = {accuracy(0.6, Which::global)};
+    for (auto& client : plain.per_client) std::swap(client.accuracy_global, client.accuracy_personal);
+    auto both = run_of(0.8, 1);
+    both.final_evaluations.push_back(accuracy(0.5, Which::global));
+    const auto served = compare({plain}, {both}, "fedavg", "ditto");
+    CHECK(served.numbers[0].mean_a == doctest::Approx(0.6));
+    CHECK(served.numbers[0].mean_b > 0.75);
+    CHECK(served.by_client.size() == 40);
+    const auto global = compare({plain}, {both}, "fedavg", "ditto", {.model = Compared::global});
+    CHECK(global.numbers[0].mean_b == doctest::Approx(0.5));
+    CHECK_THROWS_WITH_AS(compare({plain}, {both}, "fedavg", "ditto", {.model = Compared::personal}),
+                         doctest::Contains("no final evaluation in common"), tessera::ConfigError);
+}
+
+TEST_CASE("kept hits say who gets which examples right") {
+    auto a = run_of(0.7, 1, "one", 2), b = run_of(0.7, 2, "one", 2);
+    CHECK_FALSE(compare({a}, {b}, "a", "b").overlap.has_value());
+    a.per_client[0].hits_personal = "1100";
+    b.per_client[0].hits_personal = "1010";
+    a.per_client[1].hits_personal = "11";
+    b.per_client[1].hits_personal = "01";
+    const auto overlap = compare({a}, {b}, "a", "b").overlap;
+    REQUIRE(overlap.has_value());
+    CHECK(overlap->both == doctest::Approx((0.25 + 0.5) / 2));
+    CHECK(overlap->only_a == doctest::Approx((0.25 + 0.5) / 2));
+    CHECK(overlap->only_b == doctest::Approx(0.25 / 2));
+    CHECK(overlap->neither == doctest::Approx(0.25 / 2));
+}
+
+TEST_CASE("the page of a comparison shows its intervals and draws its clients") {
+    auto a = runs_of(0.7, 1, 3), b = runs_of(0.75, 1, 3);
+    a[0].per_client[0].hits_personal = b[0].per_client[0].hits_personal = "10";
+    const std::vector<Comparison> all{compare(a, b, "a", "b")};
+    auto both = a;
+    both.insert(both.end(), b.begin(), b.end());
+    const std::string page = to_html(both, "Comparison", comparison_figures(all, 0.95));
+    CHECK(page::well_nested(page));
+    CHECK(page::figure(page, "extra-comparison").find("3 pairs") != std::string::npos);
+    CHECK(page::count(page::figure(page, "extra-client-differences"), "class=\"violin\"") == 1);
+    CHECK(page::count(page::figure(page, "extra-overlap"), "<rect") >= 2);
+    CHECK(page.find("nan") == std::string::npos);
+}

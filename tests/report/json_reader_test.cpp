@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/report/json_reader.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include <tessera/report/json.hpp>
+
+using namespace tessera::report;
+
+TEST_CASE("values of every kind come back") {
+    const Json all =
+        parse_json(R"( {"a": [1, -2.5e3, true, null, "x\n\u00e9\ud83d\ude00\\"], "b": {"c": {}}, "d": []} )", "t");
+    const auto& a = all["a"].items();
+    REQUIRE(a.size() == 5);
+    CHECK(a[0].number(std::uint64_t{0}) == 1);
+    CHECK(a[1].number(0.0) == -2500);
+    CHECK(a[1].number(std::uint64_t{7}) == 7);  // is none
+    CHECK(std::isnan(a[3].number(absent)));
+    CHECK(a[4].text() == "x\n\xC3\xA9\xF0\x9F\x98\x80\\");
+    CHECK(all["b"].has("c"));
+    CHECK_FALSE(all["b"].has("a"));
+    CHECK(all["d"].items().empty());
+    CHECK(all["nothing"]["of"]["this"].text().empty());
+}
+
+TEST_CASE("what is not JSON is refused with the file and the place") {
+    for (const char* text :
+         {"", "{", "[1,]", "{\"a\" 1}", "{\"a\":}", "nul", "01", "1.", "1e", "-", "\"\\x\"", "\"\\u12\"", "\"\\ud800\"",
+          "\"\\udc00\"", "\"open", "{} {}", "[1 2]", "\"tab\tinside\"", "{a:1}"}) {
+        CAPTURE(text);
+        CHECK_THROWS_WITH_AS(parse_json(text, "runs.json"), doctest::Contains("runs.json: is not JSON, byte "),
+                             tessera::IoError);
+    }
+    CHECK_THROWS_AS(parse_json(std::string(100000, '['), "deep"), tessera::IoError);
+    CHECK_NOTHROW(parse_json(std::string(40, '[') + std::string(40, ']'), "not so deep"));
+}
+
+TEST_CASE("JSON that is no run is refused") {
+    for (const char* text : {"{}", "[]", "3", R"({"config": {}, "final": {}})", R"({"runs": [{}]})"}) {
+        CAPTURE(text);
+        CHECK_THROWS_WITH_AS(runs_from_json(text, "other.json"), doctest::Contains("not the JSON of a run"),
+                             tessera::IoError);
+    }
+    CHECK_THROWS_WITH_AS(
+        runs_from_json(R"({"config": {}, "final": {"evaluations": [{"model": "local"}]}})", "odd.json"),
+        doctest::Contains("odd.json: evaluation tag 'local'"), tessera::IoError);
+}
+
+TEST_CASE("settings keep their kind") {
+    RunRecord run;
+    run.set("whole", std::uint64_t{18446744073709551615u});
+    run.set("negative", -3);
+    run.set("fraction", 0.1);
+    run.set("flag", true);
+    run.set("text", "a \"b\"");
+    run.set("nan", std::nan(""));
+    const auto back = runs_from_json(to_json(run), "run")[0];
+    for (const char* name : {"whole", "negative", "fraction", "flag", "text"})
+        CHECK(*back.find(name) == *run.find(name));
+    CHECK(to_json(back) == to_json(run));
+}

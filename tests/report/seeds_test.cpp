@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/report/seeds.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <tessera/report/html.hpp>
+#include <tessera/report/json_reader.hpp>
+
+#include <report/page.hpp>
+
+using namespace tessera::report;
+
+namespace {
+
+Evaluation accuracy(double value, Which model = Which::personal, Pick pick = Pick::last()) {
+    return {.model = model,
+            .when = model == Which::personal ? When::after : When::before,
+            .on = On::local(),
+            .split = SplitOf::test,
+            .clients = Whom::all,
+            .pick = pick,
+            .average = Average::pooled,
+            .metric = Metric::accuracy,
+            .stage = "",
+            .value = value};
+}
+
+RunRecord run_of(std::uint64_t seed, std::vector<double> curve) {
+    RunRecord run;
+    run.set("algorithm", "some");
+    run.set("seed", seed);
+    run.set("rate", 0.05);
+    for (std::size_t t = 0; t < curve.size(); ++t) {
+        run.rounds.push_back({.round = t + 1, .seconds = 0.25});
+        run.rounds.back().evaluations = {accuracy(curve[t])};
+    }
+    run.final_evaluations = {accuracy(curve.back())};
+    run.per_client = {{.id = 3, .n_train = 7, .n_test = 2, .accuracy_personal = 0.5, .labels = {4, 3}}};
+    run.per_client[0].hits_personal = "10";
+    run.state_hash = "abc";
+    run.notes = {"a note"};
+    return run;
+}
+
+}  // namespace
+
+TEST_CASE("mean and deviation over seeds, of what every run has") {
+    auto runs = std::vector{run_of(1, {0.5, 0.7}), run_of(2, {0.6, 0.9}), run_of(3, {0.4, 0.8})};
+    runs[1].final_evaluations.push_back(accuracy(0.1, Which::global));
+    const auto all = over_seeds(runs);
+    REQUIRE(all.size() == 1);
+    CHECK(all[0].mean.value == doctest::Approx(0.8));
+    CHECK(all[0].deviation() == doctest::Approx(0.1));  // of 0.7, 0.9, 0.8 with n - 1
+    CHECK(all[0].values == std::vector{0.7, 0.9, 0.8});
+    CHECK(std::isnan(over_seeds({runs[0]})[0].deviation()));
+    CHECK(over_seeds({}).empty());
+}
+
+TEST_CASE("a band is the mean between the least and the most") {
+    const auto bands = bands_over_seeds({run_of(1, {0.5, 0.7}), run_of(2, {0.6, 0.9})});
+    REQUIRE(bands.size() == 1);  // no global model, no loss
+    bands[0].validate();
+    CHECK(bands[0].series[0].y[1] == doctest::Approx(80));
+    CHECK(bands[0].series[1].y[0] == doctest::Approx(50));
+    CHECK(bands[0].series[2].y[0] == doctest::Approx(60));
+    const std::string page = to_html({run_of(1, {0.5, 0.7}), run_of(2, {0.6, 0.9})}, "Seeds", bands);
+    CHECK(page::well_nested(page));
+    CHECK(page::count(page::figure(page, "extra-seeds-personal-accuracy"), "class=\"band\"") == 1);
+    CHECK(page::count(page::figure(page, "accuracy"), "class=\"band\"") == 0);
+    auto two = bands[0];
+    two.series.pop_back();
+    CHECK_THROWS_WITH_AS(two.validate(), doctest::Contains("shaded"), tessera::ConfigError);
+    // A round that one run did not evaluate has no band.
+    auto rare = run_of(2, {0.6, 0.9});
+    rare.rounds[0].evaluations.clear();
+    CHECK(bands_over_seeds({run_of(1, {0.5, 0.7}), rare})[0].series[0].x == std::vector{2.0});
+}
+
+TEST_CASE("the file of several seeds gives back its runs and their numbers") {
+    const std::uint64_t large = 18446744073709551557u;  // more than a double can hold
+    const std::vector runs{run_of(1, {0.5, 0.7}), run_of(large, {0.6, 0.9})};
+    const std::string text = seeds_to_json(runs);
+    const Json all = parse_json(text, "text");
+    CHECK(all["config"].has("rate"));
+    CHECK_FALSE(all["config"].has("seed"));  // it is what they differ in
+    CHECK(all["seeds"].items()[1].number(std::uint64_t{0}) == large);
+    const auto& number = all["final"]["evaluations"].items()[0];
+    CHECK(number["value"].number(0.0) == doctest::Approx(0.8));
+    CHECK(number["values"].items().size() == 2);
+    const auto back = runs_from_json(text, "text");
+    REQUIRE(back.size() == 2);
+    CHECK(seed_of(back[1]) == large);
+    for (std::size_t i = 0; i < 2; ++i) CHECK(to_json(back[i]) == to_json(runs[i]));
+    CHECK(to_json(runs_from_json(to_json(runs[0]), "one run")[0]) == to_json(runs[0]));
+}
