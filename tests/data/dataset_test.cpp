@@ -121,3 +121,23 @@ TEST_CASE("only bytes are normalised while they are read") {
     CHECK_THROWS_WITH_AS(standardised(pool), Contains("does not hold bytes"), ConfigError);
     CHECK_THROWS_WITH_AS(scaled_to_unit(pool), Contains("does not hold bytes"), ConfigError);
 }
+
+TEST_CASE("several labels an example are marks, row by row, in every storage") {
+    const std::vector<std::uint8_t> marks{1, 0, 1, 0, 0, 0};
+    const std::vector<Index> ids{1, 0};
+    for (const auto& pool : {Dataset::multi_label(std::vector<float>{1, 2}, marks, 3),
+                             Dataset::multi_label(std::vector<double>{1, 2}, marks, 3),
+                             Dataset::multi_label(std::vector<std::uint8_t>{1, 2}, marks, 3)}) {
+        CHECK(pool.size() == 2);
+        CHECK(pool.examples().labels == nullptr);
+        CHECK(read(pool, 1) == std::vector<double>{2});
+        const Batch<double> batch(pool.examples(), ids);
+        CHECK((batch.marked(1, 0) && !batch.marked(1, 1) && batch.marked(1, 2)));
+        CHECK_FALSE((batch.marked(0, 0) || batch.marked(0, 1) || batch.marked(0, 2)));
+    }
+    CHECK_THROWS_WITH_AS(Dataset::multi_label(std::vector<float>{1, 2}, marks, 4), Contains("6 marks are not 4"),
+                         ConfigError);
+    CHECK_THROWS_WITH_AS(Dataset::multi_label(std::vector<float>{1, 2}, {1, 2}, 1), Contains("must be 1 or 0"),
+                         ConfigError);
+    CHECK_THROWS_AS(Dataset::multi_label(std::vector<float>{1, 2, 3}, {1, 0}, 1), ConfigError);
+}

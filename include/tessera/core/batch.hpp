@@ -24,6 +24,7 @@ struct Examples {
     float shift = 0, scale = 1;
     const std::int32_t* labels = nullptr;  // class of each example, when the task is classification
     const double* targets = nullptr;       // or its real target
+    const std::uint8_t* marks = nullptr;   // or `classes` bytes an example, 1 for each class it belongs to, else 0
     std::size_t classes = 0;
 };
 
@@ -83,6 +84,9 @@ public:
     std::size_t label(std::size_t i) const { return static_cast<std::size_t>(examples_->labels[ids_[i]]); }
     R target(std::size_t i) const {
         return examples_->targets ? R(examples_->targets[ids_[i]]) : R(examples_->labels[ids_[i]]);
+    }
+    bool marked(std::size_t i, std::size_t c) const {  // whether it belongs to class c, of several
+        return examples_->marks[ids_[i] * examples_->classes + c] != 0;
     }
     bool weighted() const { return !weights_.empty(); }
     R weight(std::size_t i) const { return weights_.empty() ? R(1) : weights_[ids_[i]]; }  // by example, not position

@@ -2,10 +2,12 @@
 // Examples with an owner, and a population of clients that share one pool of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,6 +38,30 @@ public:
     }
     static Dataset own(std::vector<std::uint8_t> rows, std::vector<std::int32_t> labels, std::size_t classes) {
         return owned(std::move(rows), std::move(labels), classes);
+    }
+    // Several classes an example, or none: `classes` marks for each row, 1 or 0.
+    template <class T>
+    static Dataset multi_label(std::vector<T> rows, std::vector<std::uint8_t> marks, std::size_t classes) {
+        struct Kept {
+            std::vector<T> rows;
+            std::vector<std::uint8_t> marks;
+        };
+        detail::require(classes > 0 && marks.size() % classes == 0,
+                        "data::Dataset: " + std::to_string(marks.size()) + " marks are not " +
+                            std::to_string(classes) + " for each example");
+        detail::require(std::ranges::all_of(marks, [](std::uint8_t mark) { return mark <= 1; }),
+                        "data::Dataset: a mark must be 1 or 0");
+        auto kept = std::make_shared<Kept>(Kept{std::move(rows), std::move(marks)});
+        Dataset d;
+        const std::size_t size = kept->marks.size() / classes;
+        d.view_ = {.size = size,
+                   .width = width_of(kept->rows.size(), size),
+                   .storage = storage_of<T>,
+                   .rows = kept->rows.data(),
+                   .marks = kept->marks.data(),
+                   .classes = classes};
+        d.keep_ = std::move(kept);
+        return d;
     }
     // Rows made on demand: fetch(i, out) writes `width` floats. Called from several threads at once.
     static Dataset from(std::function<void(std::size_t, std::span<float>)> fetch, std::size_t width,
@@ -90,6 +116,11 @@ public:
     }
 
 private:
+    template <class T>
+    static constexpr Storage storage_of = std::is_same_v<T, float>    ? Storage::float32
+                                          : std::is_same_v<T, double> ? Storage::float64
+                                                                      : Storage::bytes;
+
     static std::size_t width_of(std::size_t numbers, std::size_t rows) {
         detail::require(rows > 0 && numbers % rows == 0,
                         "data::Dataset: " + std::to_string(numbers) + " numbers cannot be cut into " +

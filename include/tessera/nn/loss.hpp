@@ -8,6 +8,7 @@
 
 #include <tessera/core/arena.hpp>
 #include <tessera/core/batch.hpp>
+#include <tessera/core/error.hpp>
 #include <tessera/core/view.hpp>
 #include <tessera/kernels/softmax.hpp>
 
@@ -37,6 +38,8 @@ struct SoftmaxCrossEntropy {
     static double gradient(const Batch<R>& batch, Out<R> z) {
         const std::size_t rows = batch.size();
         if (rows == 0) return 0;
+        if (!batch.examples().labels)
+            throw ConfigError("nn::SoftmaxCrossEntropy needs one class an example; these have targets or marks");
         const std::size_t classes = z.size() / rows;
         const R share = R(1) / static_cast<R>(rows);
         Scratch<R> chosen(rows), top(rows), sum(rows);
@@ -57,6 +60,41 @@ struct SoftmaxCrossEntropy {
     template <class R>
     static void predict(Out<R> z, std::size_t classes) {
         log_softmax(z, classes);
+    }
+};
+
+// Several classes an example, each yes or no: mean over the batch of
+//   -weight / classes * sum_c [ y_c log p_c + (1 - y_c) log(1 - p_c) ],   p = 1 / (1 + exp(-z))
+struct BinaryCrossEntropy {
+    // z holds batch x classes raw outputs and leaves as the gradient with respect to them.
+    template <class R>
+    static double gradient(const Batch<R>& batch, Out<R> z) {
+        const std::size_t rows = batch.size();
+        if (rows == 0) return 0;
+        const std::size_t classes = z.size() / rows;
+        if (!batch.examples().marks || batch.examples().classes != classes)
+            throw ConfigError("nn::BinaryCrossEntropy needs examples with a mark for each output of the network");
+        double loss = 0;
+        for (std::size_t i = 0; i < rows; ++i) {
+            const double share =
+                static_cast<double>(batch.weight(i)) / (static_cast<double>(rows) * static_cast<double>(classes));
+            for (std::size_t c = 0; c < classes; ++c) {
+                R& out = z[i * classes + c];
+                const double score = static_cast<double>(out), mark = batch.marked(i, c) ? 1 : 0;
+                const double small = std::exp(-std::fabs(score));  // so that no exponential overflows
+                loss += share * (std::max(score, 0.0) - mark * score + std::log1p(small));
+                out = static_cast<R>(share * ((score >= 0 ? 1 : small) / (1 + small) - mark));
+            }
+        }
+        return loss;
+    }
+    // Raw outputs to log-probabilities, each class for itself: they do not sum to one.
+    template <class R>
+    static void predict(Out<R> z, std::size_t) {
+        for (R& out : z) {
+            const double score = static_cast<double>(out);
+            out = static_cast<R>(std::min(score, 0.0) - std::log1p(std::exp(-std::fabs(score))));
+        }
     }
 };
 

@@ -6,16 +6,22 @@
 //   evaluate<Which::global, SplitOf::validation>(run)               the server's model on validation data
 //   evaluate<Which::personal, SplitOf::test, Whom::unseen>(run)     clients that never took part
 //   evaluate_on_union<Which::personal>(run)                         each model on all clients' test data
+//   evaluate_on_shift<Which::personal>(run, "noise:3", images)      each model on a set of nobody's
+//   evaluate_auc<Which::personal>(run)                              areas under ROC curves instead of accuracies
 #pragma once
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <tessera/contracts/executor.hpp>
 #include <tessera/exec/serial.hpp>
+#include <tessera/report/analysis/auc.hpp>
 #include <tessera/report/evaluation.hpp>
 #include <tessera/runtime/federation.hpp>
 
@@ -41,19 +47,44 @@ inline std::span<const Index> examples_of(const ClientData& data, SplitOf split)
     return {};
 }
 
-// Counts what predict(batch, out) gets right; ties go to the lowest class, numbers that are not finite are wrong.
-template <class R, class Predict>
-report::ClientCount score(Id id, const Predict& predict, const Examples& examples, std::span<const Index> ids,
-                          std::size_t outputs, std::uint8_t* right = nullptr) {
+// use(first, batch, rows) for the answers to a few examples at a time.
+template <class R, class Predict, class Use>
+void for_each_answer(const Predict& predict, const Examples& examples, std::span<const Index> ids, std::size_t outputs,
+                     Use&& use) {
     // As many rows as stay in the first-level cache while a layer reads them again and again.
     const std::size_t row_bytes = std::max<std::size_t>(1, examples.width * sizeof(R));
     const std::size_t chunk = std::clamp<std::size_t>(32 * 1024 / row_bytes / 5 * 5, 5, 255);
-    report::ClientCount count{.client = id, .n = ids.size()};
     Vec<R> out(std::min(chunk, ids.size()) * outputs);
     for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
         const Batch<R> batch(examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
         const Out<R> rows = Out<R>(out).first(batch.size() * outputs);
         predict(batch, rows);
+        use(begin, batch, rows);
+    }
+}
+
+// Loss of one answer to several yes-or-no questions, mean over them, and whether each is on its side of one half.
+template <class R>
+std::pair<double, bool> judge_marks(const Batch<R>& batch, std::size_t i, In<R> log_p) {
+    double loss = 0;
+    bool correct = true;
+    for (std::size_t c = 0; c < log_p.size(); ++c) {
+        const double yes = static_cast<double>(log_p[c]);
+        const bool marked = batch.marked(i, c);
+        // A probability that rounds to 1 is not taken as certainty: its opposite would be infinitely wrong.
+        loss -= marked ? yes : std::log(std::max(-std::expm1(yes), 1e-38));
+        correct = correct && marked == (yes > std::log(0.5)) && std::isfinite(yes);
+    }
+    return {loss / static_cast<double>(log_p.size()), correct};
+}
+
+// Counts what predict(batch, out) gets right; ties go to the lowest class, numbers that are not finite are wrong. Of
+// several classes an example may have, all must be right.
+template <class R, class Predict>
+report::ClientCount score(Id id, const Predict& predict, const Examples& examples, std::span<const Index> ids,
+                          std::size_t outputs, std::uint8_t* right = nullptr) {
+    report::ClientCount count{.client = id, .n = ids.size()};
+    for_each_answer<R>(predict, examples, ids, outputs, [&](std::size_t begin, const Batch<R>& batch, In<R> rows) {
         for (std::size_t i = 0; i < batch.size(); ++i) {
             const In<R> row = rows.subspan(i * outputs, outputs);
             bool correct = false;
@@ -62,6 +93,10 @@ report::ClientCount score(Id id, const Predict& predict, const Examples& example
                 for (std::size_t c = 1; c < outputs; ++c) best = row[c] > row[best] ? c : best;
                 correct = best == batch.label(i) && std::isfinite(row[best]);
                 count.loss_sum -= static_cast<double>(row[batch.label(i)]);
+            } else if (examples.marks) {
+                const auto [loss, all_right] = judge_marks(batch, i, row);
+                correct = all_right;
+                count.loss_sum += loss;
             } else {
                 const double miss = static_cast<double>(row[0]) - static_cast<double>(batch.target(i));
                 count.loss_sum += miss * miss / 2;
@@ -69,7 +104,7 @@ report::ClientCount score(Id id, const Predict& predict, const Examples& example
             count.correct += correct;
             if (right) right[begin + i] = correct;
         }
-    }
+    });
     return count;
 }
 
@@ -147,6 +182,88 @@ report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_union(const Federati
         }
     });
     return {report::On::union_of_clients(), report::Pick::last(), std::move(stage), std::move(counts)};
+}
+
+// Global-test on data of nobody: every model on all of a named set, such as data::shifted makes.
+template <Which W, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
+report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_shift(const Federation<Me, M>& run, std::string_view name,
+                                                                  const data::Dataset& shifted, const E& executor = {},
+                                                                  std::string stage = {}) {
+    std::vector<report::ClientCount> counts(P == Whom::unseen ? run.data().unseen() : run.size());
+    const std::size_t outputs = run.setup().model.outputs();
+    const Examples& examples = shifted.examples();
+    detail::require(examples.width == run.data().pool().examples().width && examples.classes <= outputs,
+                    "evaluate_on_shift: " + std::string(name) + " has " + std::to_string(examples.width) +
+                        " features and " + std::to_string(examples.classes) + " classes, the run another number");
+    std::vector<Index> all(shifted.size());
+    std::iota(all.begin(), all.end(), Index{0});
+    const auto judged = [&](Id k, const auto& predict) {
+        return detail::score<real<M>>(k, predict, examples, all, outputs);
+    };
+    if constexpr (W == Which::global) {  // one model: once, and the same for all
+        const FlushDenormals flush;
+        counts.assign(counts.size(), judged(0, detail::global_predictor(run)));
+        for (std::size_t k = 0; k < counts.size(); ++k) counts[k].client = static_cast<Id>(k);
+    } else {
+        detail::for_each_model<W, P>(run, executor, [&](Id k, const ClientData&, const auto& predict) {
+            counts[k] = judged(k, predict);
+        });
+    }
+    return {report::On::shift(name), report::Pick::last(), std::move(stage), std::move(counts)};
+}
+
+namespace detail {
+
+// What macro_auc reads, over one or several sets of examples. A single label is one mark.
+template <class R>
+struct Rankings {
+    std::size_t outputs;
+    std::vector<double> scores{};
+    std::vector<std::uint8_t> marks{};
+
+    void add(const auto& predict, const Examples& examples, std::span<const Index> ids) {
+        require(examples.labels || examples.marks, "evaluate_auc: these examples have targets, not classes");
+        for_each_answer<R>(predict, examples, ids, outputs, [&](std::size_t, const Batch<R>& batch, In<R> rows) {
+            for (std::size_t i = 0; i < rows.size(); ++i) {
+                const std::size_t row = i / outputs, c = i % outputs;
+                scores.push_back(static_cast<double>(rows[i]));
+                marks.push_back(examples.marks ? batch.marked(row, c) : batch.label(row) == c);
+            }
+        });
+    }
+    report::analysis::ClientAuc of(Id client) const {
+        return {client, report::analysis::macro_auc(scores, marks, outputs), scores.size() / outputs};
+    }
+};
+
+}  // namespace detail
+
+// Macro AUC of every model on its client's own data.
+template <Which W, SplitOf S = SplitOf::test, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
+report::analysis::AucPerClient<W, seen(W), S, P> evaluate_auc(const Federation<Me, M>& run, const E& executor = {},
+                                                              std::string stage = {}) {
+    std::vector<report::analysis::ClientAuc> all(P == Whom::unseen ? run.data().unseen() : run.size());
+    detail::for_each_model<W, P>(run, executor, [&](Id k, const ClientData& data, const auto& predict) {
+        detail::Rankings<real<M>> ranked{run.setup().model.outputs()};
+        ranked.add(predict, *data.examples, detail::examples_of(data, S));
+        all[k] = ranked.of(k);
+    });
+    return {report::On::local(), report::Pick::last(), std::move(stage), std::move(all)};
+}
+
+// The same on the test data of all clients together.
+template <Which W, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
+report::analysis::AucPerClient<W, seen(W), SplitOf::test, P> evaluate_auc_on_union(const Federation<Me, M>& run,
+                                                                                   const E& executor = {},
+                                                                                   std::string stage = {}) {
+    std::vector<report::analysis::ClientAuc> all(P == Whom::unseen ? run.data().unseen() : run.size());
+    detail::for_each_model<W, P>(run, executor, [&](Id k, const ClientData&, const auto& predict) {
+        detail::Rankings<real<M>> ranked{run.setup().model.outputs()};
+        for (std::size_t other = 0; other < run.size(); ++other)
+            ranked.add(predict, *run.data()[other].examples, run.data()[other].test);
+        all[k] = ranked.of(k);
+    });
+    return {report::On::union_of_clients(), report::Pick::last(), std::move(stage), std::move(all)};
 }
 
 // Both models on the same test examples, example by example.

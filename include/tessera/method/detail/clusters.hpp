@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Several models for one population: where they start, and which of them suits a client.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string>
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/runtime/evaluate.hpp>
+
+namespace tessera::detail {
+
+// w0 for the first; for the others w0 + spread (fresh_j - w0), fresh_j drawn as initial parameters are.
+template <class M>
+Vec<real<M>> away_from(const Vec<real<M>>& w0, const Site<M>& hub, std::size_t j, double spread) {
+    using R = real<M>;
+    if (j == 0) return w0;
+    auto w = initial_parameters(*hub.model, hub.key(purpose::init)(j));
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = w0[i] + static_cast<R>(spread) * (w[i] - w0[i]);
+    return w;
+}
+
+// The model with the least loss on the client's training data, the first of several; one alone is not asked.
+template <class M>
+std::size_t least_loss(const Site<M>& at, const Vec<Vec<real<M>>>& models) {
+    using R = real<M>;
+    for (const auto& w : models)
+        if (w.size() != at.initial->size())
+            throw WireError("a model of the download has " + std::to_string(w.size()) + " numbers, this one has " +
+                            std::to_string(at.initial->size()));
+    if (models.empty()) throw WireError("the download holds no model");
+    std::size_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t j = 0; models.size() > 1 && j < models.size(); ++j) {
+        const auto predict = [&](const Batch<R>& b, Out<R> out) { at.model->predict(models[j], b, out); };
+        const double loss = score<R>(at.id, predict, *at.examples, at.ids, at.model->outputs()).loss_sum;
+        if (loss < least) least = loss, best = j;
+    }
+    return best;
+}
+
+template <class S, class Upload>
+bool fits_cluster(const S& server, const Upload& up) {
+    return up.cluster < server.clusters.size() && up.x.size() == server.clusters[up.cluster].w.size() &&
+           up.weight >= 0;
+}
+
+inline void require_clusters(std::size_t clusters, double spread) {
+    require(clusters > 0, "clusters must be at least 1");
+    require(spread >= 0 && spread <= 1, "spread must lie in [0, 1], not " + std::to_string(spread));
+}
+
+}  // namespace tessera::detail

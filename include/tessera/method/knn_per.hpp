@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// kNN-Per (Marfoq et al., ICML 2022): any method's global model and the client's own memory.
+//
+//   visit, merge: the inner method
+//   serve: phi(x_i), y_i over the client's training data, phi = what the last layer reads;
+//          p_knn(c) = sum over the k nearest with y_i = c of exp(-D_i), normalised, k <= n_k;
+//          p = lambda p_knn + (1 - lambda) p_global
+//
+// lambda = 0: the global model. lambda = 1, k = 1: the nearest neighbour.
+#pragma once
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/method/detail/hold_out.hpp>
+#include <tessera/method/detail/neighbours.hpp>
+#include <tessera/method/fedavg.hpp>
+
+namespace tessera {
+
+template <class Inner = FedAvg<>>
+struct KnnPer {
+    static constexpr auto by_default = Verbs{};
+    Inner inner{};
+    std::size_t neighbours = 10;  // k
+    double lambda = 0.5;
+    Fade fade = Fade::distance;
+    double bandwidth = 1;
+    std::size_t capacity = 0;  // examples remembered; 0: all
+    template <class R>
+    using Server = server_t<Inner, R>;
+    template <class R>
+    using Client = client_t<Inner, R>;
+
+    template <class M>
+    auto open(const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) const {
+        hub.model->feature_width();  // a model chosen at run time says here that it has none
+        return open_at<Inner, M>(inner, hub, std::move(w0), clients);
+    }
+    template <class S>
+    auto send(const S& server, Id client) const {
+        constexpr bool common = detail::HasVector<S>;
+        static_assert(common, "tessera::KnnPer: the inner method has no global model");
+        if constexpr (common) return send_to<Inner, detail::real_of<S>>(inner, server, client);
+    }
+    template <class M, class Down>
+    auto visit(const Site<M>& at, Down received, Client<real<M>>& me) const {
+        return visit_at<Inner, M>(inner, at, std::move(received), me);
+    }
+    template <class M, class Upload>
+    void merge(const Site<M>& hub, Server<real<M>>& server, std::span<const Upload> ups) const {
+        merge_at<Inner, M>(inner, hub, server, ups);
+    }
+    template <class M, class Down>
+    auto serve(const Site<M>& at, const Down& received, const Client<real<M>>&) const {
+        auto w = detail::global_of(inner, at, received);
+        auto memory = detail::remember(at, w, capacity);
+        return detail::Neighbours<M>{at.model, std::move(w), std::move(memory),
+                                     {neighbours, lambda, fade, bandwidth}};
+    }
+    template <class S, class R>
+    Vec<R> global(const S& server, const Vec<R>& initial) const {
+        if constexpr (requires { inner.global(server, initial); })
+            return inner.global(server, initial);
+        else return server.w;
+    }
+    void validate() const { detail::Vote{neighbours, lambda, fade, bandwidth}.validate(); }
+};
+
+}  // namespace tessera
