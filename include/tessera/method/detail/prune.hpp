@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sub-FedAvg's pruning: what magnitudes leave of a mask, and when that is taken.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include <tessera/contracts/masking.hpp>
+#include <tessera/contracts/rule.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/kernels/select.hpp>
+#include <tessera/runtime/evaluate.hpp>
+
+namespace tessera::detail {
+
+// Weights of layers that are no norm; biases are never pruned.
+inline bool prunable(const Segment& s) { return s.rank > 1 && s.part != Part::norm && s.part != Part::buffer; }
+
+// Without what lies below the percentile of the active magnitudes, tensor by tensor: the ceil(share (n - 1)) smallest
+// of n, which is what lies strictly below an interpolated percentile of distinct numbers.
+template <class R>
+Mask pruned(Layout layout, In<R> x, Mask mask, double share) {
+    std::size_t place = 0;
+    for (const Segment& s : layout) {
+        const std::size_t n = count_in(mask, range_of(s));
+        const In<R> values = x.subspan(place, n);
+        place += n;
+        if (!prunable(s) || n == 0) continue;
+        const auto k = static_cast<std::size_t>(std::ceil(share * static_cast<double>(n - 1)));
+        const Mask weakest = kernels::smallest_active(values, Mask(n, true), {0, n}, k);
+        std::size_t i = 0;
+        for_each_active(mask, range_of(s), [&](std::size_t j) {
+            if (weakest[i++]) mask.set(j, false);
+        });
+    }
+    return mask;
+}
+
+// Mean over the tensors that can be pruned of the share of coordinates in which two masks differ.
+inline double mask_distance(Layout layout, const Mask& a, const Mask& b) {
+    double sum = 0, tensors = 0;
+    for (const Segment& s : layout)
+        if (prunable(s)) {
+            sum += static_cast<double>(hamming(a, b, range_of(s))) / static_cast<double>(s.size());
+            tensors += 1;
+        }
+    return tensors > 0 ? sum / tensors : 0;
+}
+
+// x, which is packed by `mask`, without what `kept` lacks: zeros in its place, or packed anew.
+template <class R>
+Vec<R> cut(const Vec<R>& x, const Mask& mask, const Mask& kept, bool zeros) {
+    Vec<R> out;
+    out.reserve(zeros ? x.size() : kept.count());
+    std::size_t i = 0;
+    for_each_active(mask, {0, mask.size()}, [&](std::size_t j) {
+        if (kept[j]) out.push_back(x[i]);
+        else if (zeros) out.push_back(0);
+        ++i;
+    });
+    return out;
+}
+
+template <class M, class Form>
+double training_accuracy(const Site<M>& at, const Form& form, In<real<M>> x) {
+    const auto predict = [&](const auto& b, auto out) { form.predict(x, b, out); };
+    const auto count = score<real<M>>(at.id, predict, *at.examples, at.ids, form.outputs());
+    return count.n == 0 ? 0 : static_cast<double>(count.correct) / static_cast<double>(count.n);
+}
+
+// Descends over all batches; gives back what x was after the first epoch.
+template <class M, class Local>
+Vec<real<M>> after_first(const Site<M>& at, Vec<real<M>>& x, const Batches<real<M>>& batches, const Local& local) {
+    Vec<real<M>> first;
+    std::size_t done = 0;
+    auto step = walk(at, local);
+    for (const auto b : batches) {
+        step(x, b);
+        if (++done == at.batch_count()) first = x;
+    }
+    return first.empty() ? x : first;
+}
+
+}  // namespace tessera::detail
+
+namespace tessera {
+
+struct Pruning {
+    double prune_rate = 0.05;  // share of a tensor's active weights in one go, in [0, 1)
+    double distance = 1e-4;    // of the masks after the first and the last epoch, at least
+    double target = 0.5;       // density at which pruning ends
+    double accuracy = 0.5;     // on the training data, at least
+
+    // The mask after a visit; `first` and `last` are the numbers after the first and the last epoch.
+    template <class M, class Form>
+    Mask next(const Site<M>& at, const Form& form, const Vec<real<M>>& first, const Vec<real<M>>& last,
+              const Mask& mask) const {
+        using R = real<M>;
+        const Layout layout = at.model->layout();
+        const Mask c1 = detail::pruned<R>(layout, first, mask, prune_rate);
+        const Mask c2 = detail::pruned<R>(layout, last, mask, prune_rate);
+        const double density = static_cast<double>(mask.count()) / static_cast<double>(mask.size());
+        const bool prunes = detail::mask_distance(layout, c1, c2) > distance && density > target &&
+                            detail::training_accuracy(at, form, detail::cut(last, mask, c2, true)) > accuracy;
+        return prunes ? c2 : mask;
+    }
+    void validate() const {
+        const auto check = [](double value, const char* name) {
+            detail::require(value >= 0 && value <= 1,
+                            std::string(name) + " must lie in [0, 1], not " + std::to_string(value));
+        };
+        detail::require(prune_rate >= 0 && prune_rate < 1,
+                        "prune_rate must lie in [0, 1), not " + std::to_string(prune_rate));
+        check(distance, "distance");
+        check(target, "target");
+        check(accuracy, "accuracy");
+    }
+};
+
+}  // namespace tessera

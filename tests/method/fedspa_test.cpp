@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/method/fedspa.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <tessera/fold/owners_mean.hpp>
+#include <tessera/mask/random_static.hpp>
+#include <tessera/method/fedavg.hpp>
+#include <tessera/nn/any_model.hpp>
+#include <tessera/nn/zoo.hpp>
+#include <tessera/runtime/evaluate.hpp>
+#include <tessera/runtime/federation.hpp>
+#include <tessera/sample/everyone.hpp>
+#include <tessera/sample/uniform.hpp>
+
+#include <support/bits.hpp>
+#include <support/method_laws.hpp>
+#include <support/quadratic.hpp>
+#include <support/toy_data.hpp>
+
+using namespace tessera;
+using mask::DynamicSparse;
+using mask::RandomStatic;
+using support::same_bits;
+using support::Toy;
+using support::toy_data;
+
+namespace {
+
+using Net = nn::Dnn<Toy::width, 10, Toy::classes>;
+constexpr Settings usual{.seed = 3, .batch = 5, .rounds = 5};
+using Dst = FedSpa<DynamicSparse>;
+using Rsm = FedSpa<RandomStatic>;
+
+template <class Me>
+Federation<Me, Net> federation(const Me& method, const Settings& settings = usual) {
+    return {{}, toy_data(), method, settings};
+}
+
+// (1, 1, 0) for the first client and (0, 1, 1) for the second; the server's key is that of no public data.
+struct ByHand {
+    Mask first(Layout, Key key) const {
+        Mask mask(3, true);
+        mask.set(key == Key{usual.seed}(purpose::client)(0)(purpose::mask)(1) ? 0 : 2, false);
+        return mask;
+    }
+    void next(const auto&, Mask&) const {}
+};
+
+}  // namespace
+
+TEST_CASE("L-SPA-1 and L-GEN-10 RSM with D = 1 is FedAvg with uniform weights, bit for bit") {
+    for (const std::size_t epochs : {1u, 2u}) {
+        auto spa = federation(Rsm{.masking = {.density = 1}, .epochs = epochs});
+        auto avg = federation(FedAvg<>{.epochs = epochs, .weights = Weigh::uniform});
+        auto half = federation(Rsm{.masking = {.density = 0.5}, .epochs = epochs});
+        for (int r = 0; r < 4; ++r) {
+            spa.round(sample::Uniform{4});
+            avg.round(sample::Uniform{4});
+            half.round(sample::Uniform{4});
+            CHECK(same_bits(spa.server().w, avg.server().w));
+            CHECK_FALSE(same_bits(half.server().w, avg.server().w));
+        }
+    }
+}
+
+TEST_CASE("L-SPA-2 DST with a prune rate of 0 is RSM, bit for bit") {
+    auto still = federation(Dst{.masking = {.prune_rate = 0}});
+    auto fixed = federation(Rsm{});
+    auto moving = federation(Dst{});
+    still.run(3, sample::Uniform{4});
+    fixed.run(3, sample::Uniform{4});
+    moving.run(3, sample::Uniform{4});
+    CHECK(still.fingerprint() == fixed.fingerprint());
+    CHECK(moving.fingerprint() != fixed.fingerprint());
+}
+
+TEST_CASE("L-SPA-3 with one static mask nothing moves outside it") {
+    auto run = federation(Rsm{});
+    const Mask mask = run.server().first;
+    const auto w0 = run.setup().initial;
+    run.run(4, sample::Everyone{});
+    std::size_t moved_inside = 0, moved_outside = 0;
+    for (std::size_t j = 0; j < w0.size(); ++j) (mask[j] ? moved_inside : moved_outside) += run.server().w[j] != w0[j];
+    CHECK(moved_outside == 0);
+    CHECK(moved_inside > mask.count() / 2);
+}
+
+TEST_CASE("L-SPA-3 inside one static mask it is FedAvg of the sub-network") {
+    auto run = federation(Rsm{});
+    const Mask mask = run.server().first;
+    const nn::Sparse<Net> sub(run.setup().model, mask, 5);
+    Federation<FedAvg<>, nn::Sparse<Net>> alone{
+        sub, toy_data(), {.weights = Weigh::uniform}, usual, packed(run.setup().initial, mask)};
+    for (int r = 0; r < 4; ++r) {
+        run.round(sample::Uniform{4});
+        alone.round(sample::Uniform{4});
+        CHECK(same_bits(packed(run.server().w, mask), alone.server().w));
+    }
+}
+
+TEST_CASE("L-SPA-4 every tensor keeps its number of weights, in every round and client") {
+    auto run = federation(Dst{});
+    const auto layout = Layout(run.setup().model.layout());
+    const auto shares = mask::densities(layout, 0.5, mask::Distribution::erk);
+    const Mask first = run.server().first;
+    for (int r = 0; r < 4; ++r) {
+        run.round(sample::Uniform{3});
+        std::size_t changed = 0;
+        for (Id k = 0; k < 6; ++k) {
+            const Mask& m = run.server().mask(k);
+            for (std::size_t l = 0; l < layout.size(); ++l)
+                CHECK(count_in(m, range_of(layout[l])) == mask::active_count(shares[l], layout[l].size()));
+            changed += m != first;
+        }
+        CHECK(changed >= 3);
+    }
+}
+
+TEST_CASE("L-SPA-5 a coordinate moves only if a client of the round has it; masks of others stay") {
+    auto run = federation(Dst{.first = FirstMasks::different});
+    std::size_t moved = 0, stayed = 0;
+    for (int r = 0; r < 3; ++r) {  // before the last round, in which nothing is exchanged: who came is seen by its mask
+        const auto before = run.server();
+        run.round(sample::Uniform{2});
+        Mask anybody(before.w.size());
+        std::size_t untouched = 0;
+        for (Id k = 0; k < 6; ++k) {
+            untouched += run.server().mask(k) == before.mask(k);
+            if (run.server().mask(k) != before.mask(k))
+                for_each_active(before.mask(k), {0, anybody.size()}, [&](std::size_t j) { anybody.set(j, true); });
+        }
+        CHECK(untouched == 4);
+        for (std::size_t j = 0; j < before.w.size(); ++j) {
+            const bool moves = before.w[j] != run.server().w[j];
+            CHECK((anybody[j] || !moves));
+            moved += moves;
+            stayed += !moves;
+        }
+    }
+    CHECK(moved > 50);
+    CHECK(stayed > 50);
+}
+
+TEST_CASE("L-SPA-6 a grown coordinate starts at the server's value, a pruned one keeps its value there") {
+    auto run = federation(Dst{});
+    run.round(sample::Everyone{});
+    const auto& s = run.server();
+    std::size_t grown = 0;
+    for (Id k = 0; k < 6; ++k) {
+        const auto down = run.setup().method.send(s, k);
+        std::size_t i = 0;
+        for_each_active(s.mask(k), {0, s.w.size()}, [&](std::size_t j) {
+            CHECK(down.x[i] == s.w[j]);
+            if (!s.first[j]) {
+                ++grown;
+                CHECK(down.x[i] != 0);
+            }
+            ++i;
+        });
+        CHECK(i == down.x.size());
+    }
+    CHECK(grown > 6);
+
+    // Only client 0 goes on: what it does not have stays as it is.
+    const auto before = s;
+    struct OnlyFirst {
+        Plan plan(Key, std::size_t, std::span<const Candidate>) const { return {{.client = 0}}; }
+    };
+    run.round(OnlyFirst{});
+    for (std::size_t j = 0; j < before.w.size(); ++j)
+        if (!before.mask(0)[j]) CHECK(run.server().w[j] == before.w[j]);
+}
+
+TEST_CASE("V-SPA-1 one round of two clients with masks of their own, by both folds") {
+    using Line = support::Quadratic<double, 3>;
+    const auto data = support::quadratic_data({{{1, 0}}, {{1, 0}}});  // f = 1/2 |w|^2, so g = (1, 1, 1) at (1, 1, 1)
+    const auto after = [&]<class F>(F) {
+        using Me = FedSpa<ByHand, rule::Sgd, F>;
+        const Me method{.local = {.rate = 0.1}, .first = FirstMasks::different};
+        Federation<Me, Line> run{{}, data, method, usual, Vec<double>{1, 1, 1}};
+        run.round(sample::Everyone{});
+        return run.server().w;
+    };
+    // A step of 0.1 and a mean of two, in double.
+    CHECK(support::distance(after(fold::Mean{}), {0.95, 0.90, 0.95}) < 1e-15);
+    CHECK(support::distance(after(fold::OwnersMean{}), {0.9, 0.9, 0.9}) < 1e-15);
+}
+
+TEST_CASE("D-SPA-2 the gradient is masked, then clipped") {
+    using Line = support::Quadratic<double, 3>;
+    using Me = FedSpa<ByHand>;
+    const auto data = support::quadratic_data({{{1, 0}}});  // g = w; the mask is (1, 1, 0)
+    const auto after = [&](double clip) {
+        Federation<Me, Line> run{{}, data, {.local = {.rate = 0.1, .clip = clip}}, usual, Vec<double>{3, 4, 100}};
+        run.round(sample::Everyone{});
+        return run.server().w;
+    };
+    // |(3, 4)| = 5 is cut to 1; clipping divides by the norm plus 1e-6.
+    CHECK(support::distance(after(1), {3 - 0.06, 4 - 0.08, 100}) < 1e-7);
+    CHECK(support::distance(after(0), {2.7, 3.6, 100}) < 1e-15);
+    CHECK(support::distance(after(6), {2.7, 3.6, 100}) < 1e-15);  // the whole gradient's norm is 100
+}
+
+TEST_CASE("a model chosen at run time gives the same bits") {
+    const auto trained = [](auto model, Arithmetic arithmetic) {
+        Federation<Dst, decltype(model)> run{std::move(model), toy_data(), {.arithmetic = arithmetic}, usual};
+        run.run(3, sample::Uniform{4});
+        return run.fingerprint();
+    };
+    for (const auto how : {Arithmetic::table, Arithmetic::sparse})
+        CHECK(trained(nn::AnyModel<float>(Net{}), how) == trained(Net{}, how));
+    CHECK(trained(nn::AnyModel<float>(Net{}), Arithmetic::sparse) != trained(Net{}, Arithmetic::dense));
+}
+
+TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled; L-GEN-4, L-GEN-9") {
+    CHECK(support::broken_laws<Dst, Net>({}) == "");
+    CHECK(support::broken_laws<Rsm, Net>({}) == "");
+    CHECK(support::broken_laws<Dst, Net>({.remember = false}) == "");
+    CHECK(support::broken_laws<FedSpa<DynamicSparse, rule::Sgd, fold::OwnersMean>, Net>(
+              {.masking = {.grow = mask::Grow::random}, .local = {.clip = 10}}) == "");
+    // Masks of one's own are drawn by the number of a client, which relabelling changes.
+    CHECK(support::broken_laws<Dst, Net>({.first = FirstMasks::different}, {.relabels = false}) == "");
+}
+
+TEST_CASE("wrong settings are refused before round one") {
+    CHECK_THROWS_AS(federation(Dst{.masking = {.density = 0}}), ConfigError);
+    CHECK_THROWS_AS(federation(Dst{.masking = {.density = 1.01}}), ConfigError);
+    CHECK_THROWS_AS(federation(Dst{.masking = {.prune_rate = 2}}), ConfigError);
+    CHECK_THROWS_WITH_AS(federation(Rsm{.masking = {.density = 0.05, .distribution = mask::Distribution::uniform}}),
+                         doctest::Contains("leaves no active weight in"), ConfigError);
+    CHECK_NOTHROW(federation(Rsm{.masking = {.density = 0.3, .distribution = mask::Distribution::uniform}}));
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/method/sub_fedavg.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include <tessera/method/fedavg.hpp>
+#include <tessera/nn/zoo.hpp>
+#include <tessera/runtime/federation.hpp>
+#include <tessera/sample/everyone.hpp>
+#include <tessera/sample/uniform.hpp>
+
+#include <support/bits.hpp>
+#include <support/method_laws.hpp>
+#include <support/toy_data.hpp>
+
+using namespace tessera;
+using support::same_bits;
+using support::Toy;
+using support::toy_data;
+
+namespace {
+
+using Net = nn::Dnn<Toy::width, 10, Toy::classes>;
+constexpr Settings usual{.seed = 3, .batch = 5, .rounds = 8};
+// Prunes at every visit while anything may be pruned.
+constexpr Pruning eager{.prune_rate = 0.2, .distance = 0, .target = 0.5, .accuracy = 0};
+
+Federation<SubFedAvg<>, Net> federation(const SubFedAvg<>& method) { return {{}, toy_data(), method, usual}; }
+
+double density(const Federation<SubFedAvg<>, Net>& run, Id k) {
+    return static_cast<double>(run.server().mask(k).count()) / Net::parameters;
+}
+bool prunes(const Pruning& pruning, std::size_t epochs = 2) {
+    auto run = federation({.epochs = epochs, .pruning = pruning});
+    run.run(2, sample::Everyone{});
+    bool any = false;
+    for (Id k = 0; k < 6; ++k) any = any || density(run, k) < 1;
+    return any;
+}
+
+}  // namespace
+
+TEST_CASE("L-SPA-11 with a prune rate of 0 it is FedAvg with uniform weights, bit for bit") {
+    auto still = federation({.epochs = 2, .pruning = {.prune_rate = 0, .distance = 0, .accuracy = 0}});
+    auto prunes = federation({.epochs = 2, .pruning = eager});
+    Federation<FedAvg<>, Net> avg{{}, toy_data(), {.epochs = 2, .weights = Weigh::uniform}, usual};
+    for (int r = 0; r < 4; ++r) {
+        still.round(sample::Uniform{4});
+        prunes.round(sample::Uniform{4});
+        avg.round(sample::Uniform{4});
+        CHECK(same_bits(still.server().w, avg.server().w));
+        CHECK(density(still, 0) == 1);
+        CHECK_FALSE(same_bits(prunes.server().w, avg.server().w));
+    }
+}
+
+TEST_CASE("the smallest weights go, tensor by tensor; biases stay; ties and shares by hand") {
+    using detail::pruned;
+    const std::array<Segment, 3> layout{Segment{.name = "w", .shape = {2, 3, 1, 1}, .rank = 2},
+                                        Segment{.name = "b", .offset = 6, .shape = {2, 1, 1, 1}},
+                                        Segment{.name = "v", .offset = 8, .shape = {2, 1, 1, 1}, .rank = 2}};
+    const Vec<double> x{5, -1, 4, 2, -3, 2, 0, 0, 7, 8};
+    Mask expected(10, true);
+    CHECK(pruned<double>(layout, x, expected, 0) == expected);
+    expected.set(1, false);  // ceil(0.2 * 5) = 1 of six
+    expected.set(8, false);  // ceil(0.2 * 1) = 1 of two
+    CHECK(pruned<double>(layout, x, Mask(10, true), 0.2) == expected);
+    expected.set(3, false);  // ceil(0.4 * 5) = 2: of two equal ones the first
+    CHECK(pruned<double>(layout, x, Mask(10, true), 0.4) == expected);
+    // On the next visit only the active ones compete.
+    CHECK(pruned<double>(layout, packed(x, expected), expected, 0.3).count() == expected.count() - 1);
+    CHECK(detail::mask_distance(layout, Mask(10, true), expected) == (2.0 / 6 + 1.0 / 2) / 2);
+}
+
+TEST_CASE("all three conditions must hold") {
+    CHECK(prunes(eager));
+    Pruning p = eager;
+    p.distance = 1;
+    CHECK_FALSE(prunes(p));
+    p = eager;
+    p.target = 1;
+    CHECK_FALSE(prunes(p));
+    p = eager;
+    p.accuracy = 1;
+    CHECK_FALSE(prunes(p));
+    CHECK_FALSE(prunes(eager, 1));  // one epoch: the two candidates are one
+}
+
+TEST_CASE("clients prune until the target is reached, and not further") {
+    auto run = federation({.epochs = 2, .pruning = eager});
+    std::vector<double> before(6, 1);
+    for (int r = 0; r < 8; ++r) {
+        run.round(sample::Everyone{});
+        for (Id k = 0; k < 6; ++k) {
+            CHECK(density(run, k) <= before[k]);
+            if (before[k] <= 0.5) CHECK(density(run, k) == before[k]);
+            before[k] = density(run, k);
+            const auto layout = Layout(run.setup().model.layout());
+            for (const auto& s : layout)
+                if (!detail::prunable(s)) CHECK(count_in(run.server().mask(k), range_of(s)) == s.size());
+        }
+    }
+    for (Id k = 0; k < 6; ++k) {
+        CHECK(before[k] <= 0.55);  // a last step takes at most a fifth, from more than a half
+        CHECK(before[k] > 0.35);
+    }
+}
+
+TEST_CASE("D-SPA-6 owners by the mask after pruning, or before it") {
+    auto fresh = federation({.epochs = 2, .pruning = eager});
+    auto old = federation({.epochs = 2, .pruning = eager, .old_owners = true});
+    fresh.round(sample::Everyone{});
+    old.round(sample::Everyone{});
+    std::size_t nobody = 0, zero = 0;
+    for (std::size_t j = 0; j < Net::parameters; ++j) {
+        bool owned = false;
+        for (Id k = 0; k < 6; ++k) owned = owned || fresh.server().mask(k)[j];
+        if (owned) continue;
+        ++nobody;
+        CHECK(fresh.server().w[j] == fresh.setup().initial[j]);  // nobody's: as it was
+        zero += old.server().w[j] == 0;                          // the old owners all sent a zero
+    }
+    CHECK(nobody > 0);
+    CHECK(zero == nobody);
+}
+
+TEST_CASE("what travels is the current density, both ways") {
+    auto run = federation({.epochs = 2, .pruning = eager});
+    run.run(3, sample::Everyone{});
+    double expected = 0;
+    for (Id k = 0; k < 6; ++k) expected += 4.0 * static_cast<double>(run.server().mask(k).count()) + 8;
+    CHECK(run.round(sample::Everyone{}).formula_bytes_down == expected);
+    CHECK(expected < 6 * (4.0 * Net::parameters + 8));
+}
+
+TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled") {
+    CHECK(support::broken_laws<SubFedAvg<>, Net>({.epochs = 2, .pruning = eager}) == "");
+    CHECK(support::broken_laws<SubFedAvg<>, Net>({.epochs = 2, .pruning = eager, .old_owners = true},
+                                                  {.rate_zero_stays = false}) == "");  // zeros are averaged in
+}
+
+TEST_CASE("wrong settings are refused") {
+    CHECK_THROWS_WITH_AS(federation({.pruning = {.prune_rate = 1}}), "prune_rate must lie in [0, 1), not 1.000000",
+                         ConfigError);
+    CHECK_THROWS_AS(federation({.pruning = {.target = 1.5}}), ConfigError);
+}
