@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Gate: says for every example and block how much the global branch counts, q0 in [0, 1]. Its parameters psi are a
+// vector of their own. A gate that reads the raw example has
+//
+//   Vec<Segment> segments(routes) const                         its parameters; they start as a model's would
+//   void operator()(routes, psi, batch, q0, notes) const        writes q0[i * blocks + j]
+//   void pull_back(routes, psi, batch, q0, notes, dq0, dpsi)    dpsi = gradient of sum dq0 q0; const
+//   std::size_t notes(routes) const                             numbers an example from the call to pull_back (0)
+//
+// One that reads what the branches hold (a recurrent net's states) has, in place of the last three,
+//
+//   auto route(routes, psi, batch, dpsi) const                  a Routing<R>, asked on the way; dpsi empty: not wanted
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+#include <tessera/contracts/routable.hpp>
+
+namespace tessera {
+namespace detail {
+
+template <class G>
+concept ShapedGate = std::copyable<G> && requires(const G gate, const Routes& routes) {
+    { gate.segments(routes) } -> std::same_as<Vec<Segment>>;
+};
+template <class G, class R>
+concept CalledGate = requires(const G gate, const Routes& routes, In<R> in, const Batch<R>& batch, Out<R> out) {
+    { gate(routes, in, batch, out, out) } -> std::same_as<void>;
+};
+template <class G, class R>
+concept PulledGate = requires(const G gate, const Routes& routes, In<R> in, const Batch<R>& batch, Out<R> out) {
+    { gate.pull_back(routes, in, batch, in, in, in, out) } -> std::same_as<void>;
+};
+
+template <class G>
+std::size_t notes_of(const G& gate, const Routes& routes) {
+    if constexpr (requires { gate.notes(routes); }) return gate.notes(routes);
+    else return 0;
+}
+
+}  // namespace detail
+
+// Asked on the way.
+template <class G, class R>
+concept RouteGate = detail::ShapedGate<G> && requires(const G gate, const Routes& routes, In<R> psi,
+                                                      const Batch<R>& batch, Out<R> dpsi) {
+    { gate.route(routes, psi, batch, dpsi) } -> std::derived_from<Routing<R>>;
+};
+template <class G, class R>
+concept Gate = RouteGate<G, R> || (detail::ShapedGate<G> && detail::CalledGate<G, R> && detail::PulledGate<G, R>);
+
+// The same in sentences, for whoever writes one.
+template <class G, class R>
+consteval bool check_gate() {
+    constexpr bool on_the_way = RouteGate<G, R>, shaped = detail::ShapedGate<G>;
+    constexpr bool called = on_the_way || detail::CalledGate<G, R>, pulled = on_the_way || detail::PulledGate<G, R>;
+    static_assert(shaped,
+                  "tessera::Gate: a gate needs `Vec<Segment> segments(routes) const`, which names its parameters");
+    static_assert(!shaped || called,
+                  "tessera::Gate: a gate needs `void operator()(routes, psi, batch, q0, notes) const`, which writes "
+                  "q0 of every example and block");
+    static_assert(!shaped || !called || pulled,
+                  "tessera::Gate: a gate needs `void pull_back(routes, psi, batch, q0, notes, dq0, dpsi) const`, which "
+                  "writes the gradient of sum dq0 q0 with respect to psi");
+    return Gate<G, R>;
+}
+
+}  // namespace tessera

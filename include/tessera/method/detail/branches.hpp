@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What methods share that route between two branches, x = (w_g, psi, w_l): their objectives, the local phase, steps
+// that do nothing where nothing can move.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include <tessera/contracts/rule.hpp>
+#include <tessera/nn/routed.hpp>
+
+namespace tessera {
+
+// Where w_l starts: at the w_g received, or at the mean of the clients' local models (which then travel too).
+enum class LocalInit : std::uint8_t { from_global, averaged_local };
+constexpr std::array<std::string_view, 2> words_of(LocalInit) { return {"from_global", "averaged_local"}; }
+
+// The two branches of PI-Flow: separate, or one set of weights.
+enum class Pi : std::uint8_t { two_global, tied };
+constexpr std::array<std::string_view, 2> words_of(Pi) { return {"two_global", "tied"}; }
+
+namespace detail {
+
+template <class Me, class M>
+auto routed(const Me& method, const Site<M>& at, nn::Moves moves = nn::Moves::all,
+            nn::Reuse<real<M>>* reuse = nullptr) {
+    constexpr bool fits = check_routable<M>();
+    using Gate = std::remove_cvref_t<decltype(method.gate)>;
+    if constexpr (fits) return nn::Routed<M, Gate>(*at.model, method.gate, method.routing, moves, reuse);
+}
+
+// x arrives with a w_l where those are averaged, and leaves with one that was trained.
+template <class Me, class M>
+void train_local(const Me& method, const Site<M>& zeta_l, Vec<real<M>>& x) {
+    const auto d = static_cast<std::ptrdiff_t>(zeta_l.initial->size());
+    const bool own = method.local_init == LocalInit::averaged_local;
+    Vec<real<M>> w_l(own ? x.end() - d : x.begin(), own ? x.end() : x.begin() + d);
+    descend(zeta_l, w_l, zeta_l.epochs(method.local_epochs, Pass::own), method.local);
+    if (own) x.resize(x.size() - w_l.size());
+    x.insert(x.end(), w_l.begin(), w_l.end());
+}
+
+template <Model Objective, class Rule>
+class Steps {
+public:
+    template <class M>
+    Steps(const Site<M>& at, const Objective& objective, const Rule& rule)
+        : idle_(objective.on().empty()), walk_(at.with(objective), rule, {.on = objective.on()}) {}
+    void operator()(Vec<real<Objective>>& x, const Batch<real<Objective>>& b) {
+        if (!idle_) walk_(x, b);
+    }
+
+private:
+    bool idle_;
+    Walk<Objective, Rule> walk_;
+};
+
+}  // namespace detail
+}  // namespace tessera

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Flow (Panchal et al., NeurIPS 2023): each example takes the global or local copy of each block.
+//
+//   client: zeta_l, zeta_g = halves of its data;   w_l = K1 epochs of f from w_g on zeta_l
+//           K2 epochs on zeta_g, per batch:   psi by J_psi,   then w_g by J_g   (nn/routed.hpp)
+//   server: (w_g, psi) = fold, weighted by |zeta_g|
+//   serve:  w_l and psi adapted as above, w_g as received; hard routing. Nothing is kept.
+#pragma once
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/contracts/rule.hpp>
+#include <tessera/fold/mean.hpp>
+#include <tessera/gate/any_chain.hpp>
+#include <tessera/method/detail/branches.hpp>
+#include <tessera/method/detail/halves.hpp>
+#include <tessera/rule/sgd.hpp>
+
+namespace tessera {
+
+template <class Gate = gate::AnyChain, class Local = rule::Sgd, class Fold = fold::Mean>
+struct Flow {
+    static constexpr auto by_default = verb::send | verb::merge;
+    Gate gate{};
+    Local local{};  // of all three groups
+    Fold fold{};
+    std::size_t local_epochs = 1, joint_epochs = 1;  // K1, K2
+    nn::RoutingTerms routing{};
+    Halving halves{};
+    LocalInit local_init = LocalInit::from_global;
+    Alternate alternate = Alternate::batch;
+    bool eval_adapt_psi = true;
+
+    template <class M>
+    auto open(const Site<M>& hub, const Vec<real<M>>& w0, std::size_t) const {
+        auto x = detail::routed(*this, hub).start(w0, hub.key);
+        if (local_init == LocalInit::averaged_local) x.insert(x.end(), w0.begin(), w0.end());
+        return Shared<Fold, real<M>>{std::move(x)};
+    }
+    template <class M>
+    auto visit(const Site<M>& at, Vec<real<M>> x, Nothing&) const {
+        const detail::Halves data(at, halves);
+        const auto zeta_g = data.global(at);
+        const std::size_t sent = x.size();
+        detail::train_local(*this, data.local(at), x);
+        nn::Reuse<real<M>> reuse;
+        const auto j_psi = detail::routed(*this, at, nn::Moves::router, &reuse);
+        const auto j_g = detail::routed(*this, at, nn::Moves::global, &reuse);
+        detail::Steps router(zeta_g, j_psi, local), global(zeta_g, j_g, local);
+        detail::take_turns(alternate, zeta_g.epochs(joint_epochs), zeta_g.batch_count(), x, router,
+                           global);
+        x.resize(sent);
+        return up(zeta_g, std::move(x));
+    }
+    template <class M>
+    auto serve(const Site<M>& at, Vec<real<M>> x, Nothing) const {
+        const detail::Halves data(at, halves);
+        const auto zeta_g = data.global(at);
+        detail::train_local(*this, data.local(at), x);
+        const auto j_psi = detail::routed(*this, at, nn::Moves::router);
+        if (eval_adapt_psi)
+            descend(zeta_g.with(j_psi), x, zeta_g.epochs(joint_epochs), local, {.on = j_psi.on()});
+        return nn::RoutedPredictor<M, Gate>(*at.model, gate, routing, std::move(x));
+    }
+    auto global(const auto& server, const auto& initial) const {
+        return decltype(server.w)(server.w.begin(), server.w.begin() + std::ssize(initial));
+    }
+    auto global_at(const auto& at, auto x) const { return x.resize(at.initial->size()), x; }
+};
+
+}  // namespace tessera

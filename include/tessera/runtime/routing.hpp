@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// How every client's test examples are routed, for report/analysis/routing.hpp. Nothing here changes a run.
+//
+//   routed_clients(run)   of a method that serves nn::RoutedPredictor: Flow, PiFlow
+//   routing_cost_of(run)  parameters and operations of model and router
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include <tessera/report/analysis/routing.hpp>
+#include <tessera/runtime/evaluate.hpp>
+
+namespace tessera {
+
+template <class Me, class M, Executor E = exec::Serial>
+std::vector<report::analysis::RoutedClient> routed_clients(const Federation<Me, M>& run, const E& executor = {}) {
+    using R = real<M>;
+    std::vector<report::analysis::RoutedClient> all(run.size());
+    const std::size_t outputs = run.setup().model.outputs();
+    const auto mean_loss = [](const report::ClientCount& count) {
+        return count.n == 0 ? report::absent : count.loss_sum / static_cast<double>(count.n);
+    };
+    detail::for_each_model<Which::global, Whom::all>(
+        run, executor, [&](Id k, const ClientData& data, const auto& predict) {
+            auto& one = all[k];
+            one.client = k;
+            one.global_right.resize(data.test.size());
+            one.loss_global = mean_loss(detail::score<R>(k, predict, *data.examples, data.test, outputs,
+                                                         one.global_right.data()));
+        });
+    detail::for_each_model<Which::personal, Whom::all>(
+        run, executor, [&](Id k, const ClientData& data, const auto& predict) {
+            auto& one = all[k];
+            one.blocks = predict.blocks();
+            one.personal_right.resize(data.test.size());
+            one.loss_personal = mean_loss(detail::score<R>(k, predict, *data.examples, data.test, outputs,
+                                                           one.personal_right.data()));
+            Vec<R> q0(data.test.size() * one.blocks);
+            predict.shares(Batch<R>(*data.examples, data.test), Out<R>(q0));
+            one.q0.assign(q0.begin(), q0.end());
+        });
+    return all;
+}
+
+template <class Me, class M>
+report::analysis::RoutingCost routing_cost_of(const Federation<Me, M>& run) {
+    const auto& method = run.setup().method;
+    const auto& model = run.setup().model;
+    const auto routes = model.routes(method.routing.mix);
+    report::analysis::RoutingCost cost{.model = run.setup().initial.size(),
+                                       .router = dimension(Layout(method.gate.segments(routes)))};
+    if constexpr (CountedModel<M>) cost.model_flops = model.forward_flops();
+    if constexpr (requires { method.gate.forward_flops(routes); })
+        cost.router_flops = method.gate.forward_flops(routes);
+    return cost;
+}
+
+}  // namespace tessera

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Networks of one number a layer, p = w_L ... w_1 x, with loss 1/2 (p - y)^2, and a gate with nothing but biases: small
+// enough to be done on paper.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <tessera/contracts/gate.hpp>
+#include <tessera/data/dataset.hpp>
+#include <tessera/nn/network.hpp>
+
+namespace tessera::support {
+
+struct Times {
+    static constexpr std::array<Segment, 1> segments{Segment{.name = "w"}};
+    static constexpr std::size_t width(std::size_t in) { return in; }
+    static constexpr std::size_t notes(std::size_t) { return 0; }
+    static constexpr double flops(std::size_t) { return 1; }
+    template <class R>
+    void forward(const nn::Call& call, const R* w, const R* x, R* y, R*) const {
+        for (std::size_t i = 0; i < call.batch; ++i) y[i] = w[0] * x[i];
+    }
+    template <class R>
+    void backward(const nn::Call& call, const R* w, const R* x, const R*, const R*, const R* dy, R* dx, R* dw) const {
+        if (dw) dw[0] = 0;
+        for (std::size_t i = 0; i < call.batch; ++i) {
+            if (dw) dw[0] += dy[i] * x[i];
+            if (dx) dx[i] = dy[i] * w[0];
+        }
+    }
+};
+
+struct HalfSquare {
+    template <class R>
+    static double gradient(const Batch<R>& batch, Out<R> z) {
+        double loss = 0;
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            const R miss = z[i] - batch.target(i), share = batch.weight(i) / static_cast<R>(batch.size());
+            loss += static_cast<double>(share * miss * miss) / 2;
+            z[i] = share * miss;
+        }
+        return loss;
+    }
+    template <class R>
+    static void predict(Out<R>, std::size_t) {}
+};
+
+template <std::size_t Blocks>
+struct ScalarNet;
+template <>
+struct ScalarNet<1> {
+    using type = nn::Network<double, 1, nn::Sequential<Times>, HalfSquare>;
+};
+template <>
+struct ScalarNet<2> {
+    using type = nn::Network<double, 1, nn::Sequential<Times, Times>, HalfSquare>;
+};
+
+// One client with these examples.
+inline data::FederatedDataset scalar_data(std::vector<double> x, std::vector<double> y) {
+    data::Split split;
+    data::Share share;
+    share.key = 1;
+    for (std::size_t i = 0; i < x.size(); ++i) share.train.push_back(static_cast<Index>(i));
+    share.test = share.train;
+    split.clients.push_back(share);
+    return {data::Dataset::regression(std::move(x), std::move(y)), std::move(split)};
+}
+
+// Two logits a block, the same for every example.
+struct Biases {
+    Vec<Segment> segments(const Routes& routes) const {
+        return {{.name = "logits", .shape = {2 * routes.blocks, 1, 1, 1}}};
+    }
+    template <class R>
+    void operator()(const Routes& routes, In<R> psi, const Batch<R>& batch, Out<R> q0, Out<R>) const {
+        for (std::size_t k = 0; k < batch.size() * routes.blocks; ++k) {
+            const R* z = psi.data() + 2 * (k % routes.blocks);
+            q0[k] = 1 / (1 + std::exp(z[1] - z[0]));
+        }
+    }
+    template <class R>
+    void pull_back(const Routes& routes, In<R>, const Batch<R>&, In<R> q0, In<R>, In<R> dq0, Out<R> dpsi) const {
+        for (R& d : dpsi) d = 0;
+        for (std::size_t k = 0; k < q0.size(); ++k) {
+            const R slope = dq0[k] * q0[k] * (1 - q0[k]);
+            dpsi[2 * (k % routes.blocks)] += slope;
+            dpsi[2 * (k % routes.blocks) + 1] -= slope;
+        }
+    }
+};
+
+}  // namespace tessera::support
