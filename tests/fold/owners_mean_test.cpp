@@ -8,6 +8,7 @@
 
 #include <doctest/doctest.h>
 
+#include <tessera/conformance.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/fold/mean.hpp>
 #include <tessera/fold/relax.hpp>
@@ -174,4 +175,9 @@ TEST_CASE("it says that it takes masks, also inside a decorator, and its sums st
     CHECK(LinearFold<fold::Relax<fold::OwnersMean>, Any<float>>);
     const Cohort<double> c(4, 600, 0.5);
     CHECK(folded<fold::Relax<fold::OwnersMean>>(c.w, c.rows) == folded<fold::OwnersMean>(c.w, c.rows));
+}
+
+TEST_CASE("a fold like any other, but for absent coordinates") {
+    CHECK(conformance::fold(fold::OwnersMean{}, {.absent_reads_unchanged = false}).empty());
+    CHECK_FALSE(conformance::fold(fold::OwnersMean{}).empty());
 }

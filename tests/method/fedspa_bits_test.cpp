@@ -242,6 +242,19 @@ TEST_CASE("everybody is served m o w of the server's state, and the dense w stan
     CHECK(evaluate<Which::global>(run).counts().size() == 6);
 }
 
+TEST_CASE("a client never seen in training gets the first mask, whatever the known ones have become") {
+    Federation<Dst, Net> run({}, toy_data({.unseen = 2}), Dst{}, usual);
+    const Mask first = run.server().mask(0);
+    run.run(4, sample::Everyone{});
+    REQUIRE(run.server().mask(0) != first);
+    CHECK(evaluate<Which::personal, SplitOf::test, Whom::unseen>(run).counts().size() == 2);
+    Workspace<float> workspace;
+    run.at_unseen(0, workspace, [&](const auto& client, auto received, auto& space) {
+        const auto whole = client.serve(std::move(received), 4, space).whole();
+        for (std::size_t j = 0; j < d; ++j) CHECK(whole[j] == (first[j] ? run.server().w[j] : 0));
+    });
+}
+
 TEST_CASE("sparse and dense arithmetic train the same model") {
     const auto trained = [](Arithmetic arithmetic) {
         auto run = federation(Rsm{.masking = {.density = 0.3}, .arithmetic = arithmetic});

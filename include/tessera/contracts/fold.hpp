@@ -9,6 +9,9 @@
 //              over cohort positions, so the cohort need not be kept and the bits are those of fold().
 //   decorator  a member `inner`, and void around(hub, w, memory, inward) const, where inward(to) lets the
 //              inner fold move `to`. Streams if its inner fold does. Its Memory has a member `inner`.
+//              One that also reads the uploads takes them after w, around(hub, w, rows, memory, inward),
+//              and keeps the cohort until the round closes.
+// and may ask for something of the server (public data, say) before round one: void check(hub) const.
 #pragma once
 
 #include <concepts>
@@ -43,13 +46,26 @@ concept PlainFold = std::copyable<F> && requires(const F fold, const Site<M>& hu
     { fold.fold(hub, w, rows, memory) } -> std::same_as<void>;
 };
 
+namespace detail {
 template <class F, class M>
-concept FoldDecorator =
-    std::copyable<F> && requires(const F fold, const Site<M>& hub, Vec<real<M>>& w, memory_t<F, real<M>>& memory) {
-        fold.inner;
-        memory.inner;
-        { fold.around(hub, w, memory, detail::Inward<real<M>>{}) } -> std::same_as<void>;
-    };
+concept WrapsFold = std::copyable<F> && requires(const F fold, memory_t<F, real<M>>& memory) {
+    fold.inner;
+    memory.inner;
+};
+}  // namespace detail
+
+// A decorator that reads the uploads themselves.
+template <class F, class M>
+concept RowDecorator = detail::WrapsFold<F, M> && requires(const F fold, const Site<M>& hub, Vec<real<M>>& w,
+                                                           Rows<real<M>> rows, memory_t<F, real<M>>& memory) {
+    { fold.around(hub, w, rows, memory, detail::Inward<real<M>>{}) } -> std::same_as<void>;
+};
+template <class F, class M>
+concept FoldDecorator = RowDecorator<F, M> || (detail::WrapsFold<F, M> && requires(const F fold, const Site<M>& hub,
+                                                                                   Vec<real<M>>& w,
+                                                                                   memory_t<F, real<M>>& memory) {
+    { fold.around(hub, w, memory, detail::Inward<real<M>>{}) } -> std::same_as<void>;
+});
 
 namespace detail {
 template <class F, class M>
@@ -60,7 +76,9 @@ consteval bool is_fold() {
 }
 template <class F, class M>
 consteval bool is_linear() {
-    if constexpr (FoldDecorator<F, M> && !PlainFold<F, M>)
+    if constexpr (RowDecorator<F, M>)
+        return false;
+    else if constexpr (FoldDecorator<F, M> && !PlainFold<F, M>)
         return is_linear<std::remove_cvref_t<decltype(F::inner)>, M>();
     else
         return requires(const F fold, const Site<M>& hub, Vec<real<M>>& w, const Row<real<M>>& row,
@@ -125,8 +143,17 @@ void fold_rows(const F& fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>>
                memory_t<F, real<M>>& memory) {
     if constexpr (PlainFold<F, M>)
         fold.fold(hub, w, rows, memory);
-    else
-        fold.around(hub, w, memory, [&](Vec<real<M>>& to) { fold_rows(fold.inner, hub, to, rows, memory.inner); });
+    else {
+        const auto inward = [&](Vec<real<M>>& to) { fold_rows(fold.inner, hub, to, rows, memory.inner); };
+        if constexpr (RowDecorator<F, M>) fold.around(hub, w, rows, memory, inward);
+        else fold.around(hub, w, memory, inward);
+    }
+}
+// Before round one, for the fold and for every fold inside it.
+template <class F, class M>
+void check_hub(const F& fold, const Site<M>& hub) {
+    if constexpr (requires { fold.check(hub); }) fold.check(hub);
+    if constexpr (requires { fold.inner; }) check_hub(fold.inner, hub);
 }
 template <class M, class F>
 void lift_row(const F& fold, const Row<real<M>>& row, const Vec<real<M>>& w, sum_t<F, real<M>>& sum) {

@@ -12,6 +12,8 @@
 
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/model.hpp>
+#include <tessera/contracts/private.hpp>
+#include <tessera/core/client_data.hpp>
 
 namespace tessera {
 
@@ -35,6 +37,7 @@ struct Workspace {
     Vec<R> gradient;
     Tally tally;
     Team team{};  // of the hub, while a round closes
+    Vec<Spent> spent{};  // by the noisy steps of a visit
 };
 
 template <class M>
@@ -50,6 +53,7 @@ struct Site {
     std::size_t round = 0, rounds = 1;
     const Vec<R>* initial = nullptr;  // the run's initial parameters
     Workspace<R>* workspace = nullptr;
+    const ClientData* labelled = nullptr;  // of the hub: what the server may choose models by
 
     // One permutation a pass, cut in batches, the short last batch kept.
     Batches<R> epochs(std::size_t passes, Pass pass = Pass::shared) const {
@@ -77,6 +81,22 @@ struct Site {
         }
         return out;
     }
+    // `steps` samples, each example in each with probability `rate`, drawn by itself; some may be empty.
+    Batches<R> poisson(double rate, std::size_t steps, Key draw) const {
+        const bool all = rate >= 1;
+        const auto below = static_cast<std::uint64_t>(all ? 0 : rate * 0x1p64);
+        Batches<R> out(*examples);
+        Vec<Index> sample;
+        sample.reserve(ids.size());
+        for (std::size_t s = 0; s < steps; ++s) {
+            sample.clear();
+            Stream words(draw(s));
+            for (const Index i : ids)
+                if (const std::uint64_t word = words.word64(); all || word < below) sample.push_back(i);
+            out.append(sample, draw(s)(purpose::dropout));
+        }
+        return out;
+    }
     // A visit's work: `steps` batches of the client's stream, or, if that is 0, `passes` epochs.
     Batches<R> work(std::size_t passes, std::size_t steps, Cursor& cursor, Pass pass = Pass::shared) const {
         return steps > 0 ? stream(cursor, steps) : epochs(passes, pass);
@@ -99,7 +119,7 @@ struct Site {
     // The same place with another objective, which must outlive the result.
     template <Model Objective>
     Site<Objective> with(const Objective& objective) const {
-        return {&objective, examples, ids, key, batch, id, round, rounds, initial, workspace};
+        return {&objective, examples, ids, key, batch, id, round, rounds, initial, workspace, labelled};
     }
 
 private:

@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-// A client's model is written when its predictor is the model with parameters of its own (Plain); a method
-// that leaves `serve` to its default has none beside the server's.
+// A client's model is written when its predictor is the model with parameters of its own (Plain, or a sparse one that
+// can say them whole); a method that leaves `serve` to its default has none beside the server's.
 template <class Me, class M>
 void write_models(const std::string& path, const Federation<Me, M>& run) {
     using R = real<M>;
@@ -25,8 +25,11 @@ void write_models(const std::string& path, const Federation<Me, M>& run) {
         for (Id k = 0; k < run.size(); ++k)
             run.at_client(k, workspace, [&](const auto& client, auto received, Workspace<R>& space) {
                 const auto predictor = client.serve(std::move(received), run.rounds_done(), space);
+                const std::string name = "client/" + std::to_string(k) + "/";
                 if constexpr (requires { predictor.parameters; })
-                    io::append_tensors<R>(all, layout, predictor.parameters, "client/" + std::to_string(k) + "/");
+                    io::append_tensors<R>(all, layout, predictor.parameters, name);
+                else if constexpr (requires { predictor.whole(); })
+                    io::append_tensors<R>(all, layout, predictor.whole(), name);
             });
     }
     io::write_tensors(path, all);

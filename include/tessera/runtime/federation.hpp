@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -48,22 +49,24 @@ public:
     using ServerState = server_t<Me, R>;
     using Upload = up_t<Me, M>;
 
-    // `warm_start` takes over where an earlier stage ended. `aux` is public data for the server.
+    // `warm_start` takes over where an earlier stage ended. `aux` is public data for the server; without it the server
+    // has the examples that the split sets aside for it, which are also what it may choose models by.
     Federation(M model, data::FederatedDataset clients, Me method, Settings settings = {}, Vec<R> warm_start = {},
                ClientData aux = {})
         : arena_(std::make_unique<Arena>()),
           setup_(std::make_unique<const Setup<Me, M>>(std::move(model), std::move(method), settings,
                                                       std::move(warm_start))),
           data_(std::move(clients)),
-          server_(*setup_, data_.size(), aux),
+          server_(*setup_, data_.size(), aux.examples ? aux : set_aside(), set_aside()),
           store_(data_.size()) {
         detail::require(data_.size() > 0, "a federation needs at least one client");
         for (std::size_t k = 0; k < data_.size(); ++k) {
             const auto share = data_[k];
-            check_width(share, k);
+            check_width(share, "client " + std::to_string(k));
             if (!share.train.empty()) candidates_.push_back({static_cast<Id>(k), share.key});
         }
         detail::require(!candidates_.empty(), "no client has training data");
+        if (aux.examples) check_width(aux, "the server");
     }
 
     template <Sampler S, Executor E = exec::Serial>
@@ -119,6 +122,7 @@ public:
     const Settings& settings() const { return setup_->settings; }
     const Setup<Me, M>& setup() const { return *setup_; }
     const data::FederatedDataset& data() const { return data_; }
+    const ClientData& public_data() const { return server_.public_data(); }  // of the server
     std::size_t size() const { return data_.size(); }
 
     // Of the whole state: server, every client that was visited, round. Costs what a round changed.
@@ -136,11 +140,12 @@ public:
         const Client<Me, M> client(*setup_, k, data_[k], store_[k]);
         return use(client, server_.send(k), workspace);
     }
-    // The same for a client that never took part.
+    // The same for a client that never took part; its number comes after those of the known ones.
     template <class Use>
     auto at_unseen(Id k, Workspace<R>& workspace, Use&& use) const {
-        const Client<Me, M> client(*setup_, k, data_.unseen(k));
-        return use(client, server_.send(k), workspace);
+        const auto stranger = static_cast<Id>(size() + k);
+        const Client<Me, M> client(*setup_, stranger, data_.unseen(k));
+        return use(client, server_.send(stranger), workspace);
     }
 
     // The whole state as bytes, and back (checkpoint.hpp wraps them in a file).
@@ -257,10 +262,12 @@ private:
             report.flops = 3 * setup_->model.forward_flops() * static_cast<double>(tally.examples);
     }
 
-    void check_width(const ClientData& share, std::size_t k) const {
+    ClientData set_aside() const { return {&data_.pool().examples(), data_.split().server}; }
+
+    void check_width(const ClientData& share, const std::string& who) const {
         if constexpr (requires { M::inputs; })
             detail::require(share.examples->width == M::inputs,
-                            "client " + std::to_string(k) + " has examples of " + std::to_string(share.examples->width) +
+                            who + " has examples of " + std::to_string(share.examples->width) +
                                 " numbers, the model reads " + std::to_string(M::inputs));
     }
 

@@ -53,9 +53,10 @@ public:
     static_assert(detail::method_fits<Me, M>());
     static constexpr bool streams = StreamingMethod<Me, M>;
 
-    // `aux` is public data for methods whose server descends (distillation).
-    Server(const Setup<Me, M>& setup, std::size_t clients, const ClientData& aux = {})
-        : setup_(&setup), clients_(clients), aux_(aux) {
+    // `aux` is public data for methods whose server descends (distillation), `labelled` what it may choose models by.
+    Server(const Setup<Me, M>& setup, std::size_t clients, const ClientData& aux = {}, const ClientData& labelled = {})
+        : setup_(&setup), clients_(clients), aux_(aux), labelled_(labelled) {
+        if constexpr (requires { setup.method.fold; }) check_hub(setup.method.fold, hub());
         state_ = open_at<Me, M>(setup.method, hub(), setup.initial, clients);
     }
 
@@ -141,7 +142,12 @@ public:
         return result;
     }
 
-    Site<M> hub() const { return setup_->site(aux_, 0, round_, workspace_); }
+    const ClientData& public_data() const { return aux_; }
+    Site<M> hub() const {
+        auto at = setup_->site(aux_, 0, round_, workspace_);
+        at.labelled = &labelled_;
+        return at;
+    }
 
 private:
     static constexpr std::uint32_t no_seat = ~0u, not_merged = ~0u - 1;
@@ -226,7 +232,7 @@ private:
 
     const Setup<Me, M>* setup_;
     std::size_t clients_;
-    ClientData aux_;
+    ClientData aux_, labelled_;
     State state_;
     std::size_t round_ = 0;
     bool open_ = false;

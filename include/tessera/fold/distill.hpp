@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Distillation at the server (FedDF; PerAda, step 6). The inner fold moves w to w0; then, on public examples x,
+//
+//   z_t(x) = mean_k logits(x_k; x)            teachers in evaluation mode, once a round for every example that is used
+//   R steps of Adam(0.9, 0.999, 1e-8) from w0 on mean_x KL(softmax(z_t / tau) || softmax(z_s / tau)), student training,
+//   rate (1 + cos(pi r / R)) / 2, r = 0..R-1
+//
+// Adam is new in every round. The public examples are the hub's data; their labels are not read.
+// `best_val_or_init` keeps the student with the most right answers on the server's labelled examples, and w0 unless one
+// beats it. One upload, or equal ones in float, change nothing, bit for bit. Neither do answers that are linear in the
+// parameters, in exact arithmetic: near a slope of 0 Adam multiplies it by rate / 1e-8 a step, so what rounding leaves
+// grows until steps are of size rate (in double, 12 steps of rate 0.01 make 0.009 of 1e-18).
+//
+// Cost: R gradients, and one forward pass per teacher and public example. Keeps the cohort.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include <tessera/contracts/fold.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/fold/mean.hpp>
+#include <tessera/kernels/moments.hpp>
+#include <tessera/nn/objective/taught.hpp>
+
+namespace tessera::fold {
+
+// What is averaged over the teachers.
+enum class Ensemble : std::uint8_t { logits, probabilities };
+constexpr std::array<std::string_view, 2> words_of(Ensemble) { return {"logits", "probabilities"}; }
+
+// Which student is kept.
+enum class Select : std::uint8_t { last, best_val_or_init };
+constexpr std::array<std::string_view, 2> words_of(Select) { return {"last", "best_val_or_init"}; }
+
+template <class Inner = Mean>
+struct Distill {
+    static constexpr bool masked = false;  // a teacher is a whole model
+
+    std::size_t kd_steps = 500;    // R
+    std::size_t kd_batch = 2048;
+    double kd_rate = 1e-3;         // the first one
+    std::size_t kd_rounds = std::numeric_limits<std::size_t>::max();  // only in the first so many; 0 never
+    double temperature = 1;        // tau
+    nn::Answer answer = nn::Answer::classes;
+    Ensemble ensemble = Ensemble::logits;
+    bool weighted = false;         // teachers count as their uploads do; otherwise all the same
+    Select select = Select::last;
+    std::size_t patience = 1000;   // steps without a better student; then it stops
+    std::size_t judge_every = 1;   // steps
+    Inner inner{};
+
+    template <class R>
+    struct Memory {
+        memory_t<Inner, R> inner;
+    };
+
+    template <class M>
+    void around(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows, auto&, auto&& inward) const {
+        inward(w);
+        if (hub.round >= kd_rounds || kd_steps == 0 || rows.empty()) return;
+        check(hub);
+        if constexpr (LogitModel<M>) teach(hub, w, rows);
+    }
+
+    // The teachers' answers to these examples, `ids` ascending.
+    template <class M>
+    nn::Answers<real<M>> answers(const Site<M>& hub, Rows<real<M>> rows, Vec<Index> ids) const {
+        using R = real<M>;
+        const std::size_t each = hub.model->outputs();
+        nn::Answers<R> all{std::move(ids), {}};
+        all.q.resize(all.ids.size() * each);
+        double total = 0;
+        for (const auto& row : rows) total += weighted ? row.weight : 1;
+        const Team team = hub.workspace ? hub.workspace->team : Team{};
+        team.for_each((all.ids.size() + chunk - 1) / chunk, [&](std::size_t piece) {
+            const std::size_t begin = piece * chunk, count = std::min(chunk, all.ids.size() - begin);
+            const Batch<R> batch(*hub.examples, std::span<const Index>(all.ids).subspan(begin, count));
+            const Out<R> out = Out<R>(all.q).subspan(begin * each, count * each);
+            Vec<double> sum(out.size());
+            for (const auto& row : rows) {
+                hub.model->logits(row.x, batch, out);
+                if (ensemble == Ensemble::probabilities) softening()(out, each);
+                const double share = weighted ? row.weight : 1;
+                for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += share * static_cast<double>(out[j]);
+            }
+            for (std::size_t j = 0; j < sum.size(); ++j) out[j] = static_cast<R>(total > 0 ? sum[j] / total : 0);
+            if (ensemble == Ensemble::logits) softening()(out, each);
+        });
+        return all;
+    }
+    nn::Softening softening() const { return {temperature, answer}; }
+
+    template <class M>
+    void check(const Site<M>& hub) const {
+        constexpr bool has_logits = LogitModel<M>;
+        static_assert(has_logits, "tessera::Distill: this model has no `logits` and `pullback`; only models with "
+                                  "logits can be taught");
+        if (kd_steps == 0 || kd_rounds == 0) return;
+        if (hub.ids.empty())
+            throw ConfigError("distillation needs public examples at the server: give the federation `aux`, or split the "
+                              "data with a share for the server");
+        if (select == Select::last) return;
+        if (!hub.labelled || hub.labelled->train.empty() || !hub.labelled->examples->labels)
+            throw ConfigError("select=best_val_or_init needs labelled examples at the server: split the data with a "
+                              "share for it, or keep the last student (select=last)");
+    }
+    void validate() const {
+        detail::require(kd_batch >= 1, "kd_batch must be at least 1");
+        detail::require(std::isfinite(kd_rate) && kd_rate >= 0,
+                        "kd_rate must be 0 or more, not " + std::to_string(kd_rate));
+        detail::require(std::isfinite(temperature) && temperature > 0,
+                        "temperature must be positive, not " + std::to_string(temperature));
+        detail::require(patience >= 1, "patience must be at least 1 step");
+        detail::require(judge_every >= 1, "judge_every must be at least 1 step");
+    }
+
+private:
+    static constexpr std::size_t chunk = 256;  // examples in a teacher's forward pass
+    static constexpr double b1 = 0.9, b2 = 0.999, eps = 1e-8;
+
+    template <class M>
+    void teach(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows) const {
+        using R = real<M>;
+        auto desk = hub;
+        desk.batch = kd_batch;
+        const auto batches = desk.epochs((kd_steps + desk.batch_count() - 1) / desk.batch_count());
+        const auto said = answers(hub, rows, used(batches));
+        const nn::Taught<M> lesson{hub.model, &said, softening()};
+        Vec<R> g(w.size()), m(w.size()), v(w.size()), best;
+        std::size_t most = 0, since = 0;
+        if (select == Select::best_val_or_init) {
+            best = w;
+            most = right_answers(hub, w);
+        }
+        for (std::size_t r = 0; r < kd_steps && since < patience; ++r) {
+            lesson.gradient(w, batches[r], g);
+            const auto t = static_cast<double>(r), T = static_cast<double>(kd_steps), k = t + 1;
+            const kernels::MomentNumbers<R> numbers{
+                .rate = R(kd_rate * ((1 + std::cos(3.14159265358979323846 * t / T)) / 2)),
+                .b1 = R(b1),
+                .b2 = R(b2),
+                .floor = R(eps),
+                .unbias_m = R(1 / (1 - std::pow(b1, k))),
+                .unbias_v = R(1 / (1 - std::pow(b2, k)))};
+            const R* none = nullptr;
+            kernels::adam(w.data(), g.data(), none, R(0), none, m.data(), v.data(), w.size(), &numbers);
+            if (select == Select::last) continue;
+            ++since;
+            if ((r + 1) % judge_every != 0 && r + 1 != kd_steps) continue;
+            if (const auto right = right_answers(hub, w); right > most) {
+                best = w;
+                most = right;
+                since = 0;
+            }
+        }
+        if (select == Select::best_val_or_init) w = std::move(best);
+    }
+
+    // The examples of the first `kd_steps` batches, each once, ascending.
+    template <class R>
+    Vec<Index> used(const Batches<R>& batches) const {
+        Vec<Index> ids;
+        for (std::size_t r = 0; r < kd_steps; ++r)
+            for (const Index id : batches[r].ids()) ids.push_back(id);
+        std::sort(ids.begin(), ids.end());
+        ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+        return ids;
+    }
+
+    template <class M>
+    std::size_t right_answers(const Site<M>& hub, const Vec<real<M>>& w) const {
+        using R = real<M>;
+        const std::size_t each = hub.model->outputs();
+        const auto ids = hub.labelled->train;
+        Vec<R> out(std::min(chunk, ids.size()) * each);
+        std::size_t right = 0;
+        for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
+            const Batch<R> batch(*hub.labelled->examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
+            hub.model->predict(w, batch, Out<R>(out).first(batch.size() * each));
+            for (std::size_t i = 0; i < batch.size(); ++i) {
+                const R* row = out.data() + i * each;
+                right += static_cast<std::size_t>(std::max_element(row, row + each) - row) == batch.label(i);
+            }
+        }
+        return right;
+    }
+};
+
+}  // namespace tessera::fold

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A model of which only a part is trained: its parameters are the coordinates that the scope selects, all others are
+// frozen at given values. What methods keep, send and count are the selected coordinates alone.
+//
+//   const nn::Tuned tuned(net, backbone);       // adapters, norms and head of `net`, the rest as in `backbone`
+//
+// It starts at the backbone's own values. The backbone is everybody's and is never written; copies share it.
+// A step moves the selected coordinates as the same step on the whole vector with `Terms::on` would, bit for bit: each
+// thread keeps one vector with the frozen values in place and lays the selected ones into it, so a step copies those
+// and nothing else, and fused kernels skip the frozen layers (784-100-10 with an adapter of 32, batch 64: 164 us a step,
+// as on the whole vector in that scope; 220 us on all parameters). A gradient is taken whole and cut (240 us).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tessera/contracts/model.hpp>
+#include <tessera/contracts/private.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/core/scope.hpp>
+
+namespace tessera {
+
+namespace scope {
+// What PerAda trains: "adapter" there means adapters, norms and the prediction head.
+using Tunable = AnyOf<IfAny<Adapter>, IfAny<Norm>, Head>;
+}  // namespace scope
+
+namespace nn {
+
+template <Model M, Scope S = scope::Tunable>
+class Tuned {
+    using R = real<M>;
+
+public:
+    using Real = R;
+
+    Tuned(M model, Vec<R> backbone, S scope = {}) : model_(std::move(model)) {
+        const std::size_t d = dimension(model_);
+        tessera::detail::require(backbone.size() == d, "the backbone has " + std::to_string(backbone.size()) +
+                                                           " numbers, the model has " + std::to_string(d));
+        auto kept = std::make_shared<Kept>();
+        kept->values = std::move(backbone);
+        kept->where = on(scope, model_);
+        std::size_t offset = 0;
+        for (Segment s : model_.layout())
+            if (kept->where.covers({s.offset, s.end()})) {
+                kept->places.push_back(s.offset);
+                s.offset = offset;
+                offset = s.end();
+                kept->segments.push_back(s);
+            }
+        kept_ = std::move(kept);
+    }
+
+    const M& whole() const { return model_; }
+    const Vec<R>& backbone() const { return kept_->values; }
+    // The parameters of the whole model.
+    Vec<R> assembled(In<R> x) const {
+        Vec<R> w = kept_->values;
+        kept_->lay(x, w);
+        return w;
+    }
+
+    Layout layout() const { return kept_->segments; }
+    std::size_t outputs() const { return model_.outputs(); }
+    void initialize(Out<R> x, Key) const { kept_->pick(kept_->values, x); }
+    double gradient(In<R> x, const Batch<R>& b, Out<R> out) const {
+        Bench& bench = laid(x);
+        bench.g.resize(bench.w.size());
+        const double loss = model_.gradient(bench.w, b, bench.g);
+        kept_->pick(bench.g, out);
+        return loss;
+    }
+    void predict(In<R> x, const Batch<R>& b, Out<R> out) const { model_.predict(laid(x).w, b, out); }
+
+    bool fuses(const Step<R>& s) const
+        requires FusedModel<M>
+    {
+        if (s.terms.active) return false;
+        Step<R> whole = s;
+        whole.terms.on = kept_->placed(s.terms.on);
+        return model_.fuses(whole);
+    }
+    double step(Out<R> x, const Batch<R>& b, const Step<R>& s) const
+        requires FusedModel<M>
+    {
+        Bench& bench = laid(x);
+        const auto widened = [&](In<R> from, Vec<R>& to) {
+            to.resize(bench.w.size());
+            kept_->lay(from, to);
+            return In<R>(to);
+        };
+        Step<R> whole = s;
+        whole.terms.on = kept_->placed(s.terms.on);
+        if (s.terms.pull != 0) whole.terms.toward = widened(s.terms.toward, bench.toward);
+        if (!s.terms.also.empty()) whole.terms.also = widened(s.terms.also, bench.also);
+        if (s.momentum != 0) {
+            widened(*s.velocity, bench.velocity);
+            whole.velocity = &bench.velocity;
+        }
+        const double loss = model_.step(bench.w, b, whole);
+        kept_->pick(bench.w, x);
+        if (s.momentum != 0) kept_->pick(bench.velocity, *s.velocity);
+        return loss;
+    }
+    double forward_flops() const
+        requires CountedModel<M>
+    {
+        return model_.forward_flops();
+    }
+    void logits(In<R> x, const Batch<R>& b, Out<R> out) const
+        requires LogitModel<M>
+    {
+        model_.logits(laid(x).w, b, out);
+    }
+    void pullback(In<R> x, const Batch<R>& b, In<R> dz, Out<R> out) const
+        requires LogitModel<M>
+    {
+        Bench& bench = laid(x);
+        bench.g.resize(bench.w.size());
+        model_.pullback(bench.w, b, dz, bench.g);
+        kept_->pick(bench.g, out);
+    }
+    bool clips(const Clip<R>& clip) const
+        requires ClippingModel<M>
+    {
+        return !clip.active && model_.clips({clip.norm, kept_->placed(clip.on)});
+    }
+    double clipped_sum(In<R> x, const Batch<R>& b, const Clip<R>& clip, Out<R> out) const
+        requires ClippingModel<M>
+    {
+        Bench& bench = laid(x);
+        bench.g.resize(bench.w.size());
+        const double loss = model_.clipped_sum(bench.w, b, {clip.norm, kept_->placed(clip.on)}, bench.g);
+        kept_->pick(bench.g, out);
+        return loss;
+    }
+    std::size_t feature_width() const
+        requires FeatureModel<M>
+    {
+        return model_.feature_width();
+    }
+    void features(In<R> x, const Batch<R>& b, Out<R> out) const
+        requires FeatureModel<M>
+    {
+        model_.features(laid(x).w, b, out);
+    }
+
+private:
+    struct Kept {
+        Vec<R> values;  // of the whole model
+        Where where = Where::none();
+        std::vector<Segment> segments;    // the trained ones, offsets in their own vector
+        std::vector<std::size_t> places;  // and in the whole one
+
+        void lay(In<R> x, Vec<R>& w) const {
+            const R* from = x.data();
+            where.each(w.size(), [&](Range r) {
+                std::copy_n(from, r.size(), w.data() + r.begin);
+                from += r.size();
+            });
+        }
+        void pick(const Vec<R>& w, Out<R> x) const {
+            R* to = x.data();
+            where.each(w.size(), [&](Range r) { to = std::copy_n(w.data() + r.begin, r.size(), to); });
+        }
+        // Coordinates of the trained vector as coordinates of the whole one.
+        Where placed(const Where& trained) const {
+            if (trained.everything()) return where;
+            Where all = Where::none();
+            for (std::size_t i = 0; i < segments.size(); ++i)
+                trained.each(dimension(Layout(segments)), [&](Range r) {
+                    const std::size_t begin = std::max(r.begin, segments[i].offset);
+                    const std::size_t end = std::min(r.end, segments[i].end());
+                    if (begin < end)
+                        all.add({begin - segments[i].offset + places[i], end - segments[i].offset + places[i]});
+                });
+            return all;
+        }
+    };
+    // A thread's vectors of the whole size; `w` has the frozen values in place.
+    struct Bench {
+        std::shared_ptr<const Kept> of;
+        Vec<R> w, g, toward, also, velocity;
+    };
+
+    Bench& laid(In<R> x) const {
+        static thread_local Bench bench;
+        if (bench.of != kept_) {
+            bench.w = kept_->values;
+            bench.of = kept_;
+        }
+        kept_->lay(x, bench.w);
+        return bench;
+    }
+
+    M model_;
+    std::shared_ptr<const Kept> kept_;
+};
+
+// First values for `model`, with the layers that are no adapters taken from another model's parameters, in order: how a
+// plain network becomes the backbone of an adapted one.
+template <Model M>
+Vec<real<M>> grafted(const M& model, Key key, Layout donor, const Vec<real<M>>& values) {
+    auto w = initial_parameters(model, key);
+    const auto plain = [](const Segment& s) { return s.part != Part::adapter; };
+    auto from = std::find_if(donor.begin(), donor.end(), plain);
+    for (const Segment& s : model.layout()) {
+        if (!plain(s)) continue;
+        tessera::detail::require(from != donor.end() && from->shape == s.shape,
+                                 "the donor has no layer of the shape of " + std::string(s.name.view()) +
+                                     " at its place; it has " + tessera::detail::segments_in_words(donor));
+        std::copy_n(values.data() + from->offset, s.size(), w.data() + s.offset);
+        from = std::find_if(from + 1, donor.end(), plain);
+    }
+    return w;
+}
+
+}  // namespace nn
+}  // namespace tessera

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/fold/distill.hpp>
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include <tessera/core/bytes.hpp>
+#include <tessera/exec/serial.hpp>
+#include <tessera/fold/relax.hpp>
+#include <tessera/fold/server_momentum.hpp>
+#include <tessera/nn/zoo.hpp>
+#include <tessera/rule/adam.hpp>
+#include <tessera/runtime/setup.hpp>
+
+#include <support/bits.hpp>
+#include <support/slope.hpp>
+#include <support/toy_numbers.hpp>
+
+using namespace tessera;
+using support::same_bits;
+
+namespace {
+
+constexpr std::size_t width = 5, classes = 3, examples = 60;
+template <class R>
+using Net = nn::Dnn<width, 4, classes, R>;
+template <class R>
+using Linear = nn::Mclr<width, classes, R>;
+static_assert(RowDecorator<fold::Distill<>, Net<float>> && Fold<fold::Distill<>, Net<float>>);
+static_assert(!LinearFold<fold::Distill<>, Net<float>> && !LinearFold<fold::Relax<fold::Distill<>>, Net<float>>);
+static_assert(!accepts_masks<fold::Distill<>>);
+
+// A server with public examples of its own, and labelled ones.
+template <class M>
+struct Hub {
+    using R = real<M>;
+    M model{};
+    data::Dataset data = support::toy_dataset<R>(examples, width, classes);
+    std::vector<Index> ids = support::first_ids(40), held{};
+    ClientData labelled{};
+    Workspace<R> workspace{};
+    std::size_t round = 0;
+
+    Site<M> site() {
+        labelled = {&data.examples(), held};
+        return {.model = &model,
+                .examples = &data.examples(),
+                .ids = ids,
+                .key = Key{4},
+                .batch = 7,
+                .round = round,
+                .rounds = 10,
+                .workspace = &workspace,
+                .labelled = &labelled};
+    }
+    std::vector<Vec<R>> uploads(std::size_t count) const {
+        std::vector<Vec<R>> all;
+        for (std::size_t k = 0; k < count; ++k) all.push_back(initial_parameters(model, Key{70 + k}));
+        return all;
+    }
+    template <class F>
+    Vec<R> folded(const F& fold, const std::vector<Vec<R>>& uploads, const std::vector<double>& weights = {}) {
+        Vec<Row<R>> rows;
+        for (std::size_t k = 0; k < uploads.size(); ++k)
+            rows.push_back({.x = uploads[k], .weight = weights.empty() ? 1 : weights[k]});
+        memory_t<F, R> memory{};
+        Vec<R> w = initial_parameters(model, Key{69});
+        fold_rows(fold, site(), w, Rows<R>(rows), memory);
+        return w;
+    }
+};
+
+const fold::Distill<> few{.kd_steps = 12, .kd_batch = 16, .kd_rate = 0.01};
+
+}  // namespace
+
+TEST_CASE("V-ADA-2 two teachers (4, 0) and (0, 2): the mean of logits, or of probabilities") {
+    // One feature that is 1: a teacher's weights are its logits.
+    using Two = nn::Network<double, 1, nn::Sequential<nn::Linear<1, 2>>>;
+    Hub<Two> hub;
+    hub.data = data::Dataset::own(std::vector<double>{1.0}, {0}, 2);
+    hub.ids = {0};
+    const Vec<double> a{4, 0, 0, 0}, b{0, 2, 0, 0};
+    const Vec<Row<double>> rows{{.x = a}, {.x = b, .weight = 3}};
+    const auto target = [&](const fold::Distill<>& fold) {
+        return fold.answers(hub.site(), Rows<double>(rows), {0}).q;
+    };
+    CHECK(support::distance(target({}), {0.7310585786, 0.2689414214}) < 1e-10);  // the vectors have ten decimals
+    CHECK(support::distance(target({.ensemble = fold::Ensemble::probabilities}), {0.5506083560, 0.4493916440}) < 1e-10);
+    CHECK(support::distance(target({.weighted = true}), {0.7310585786, 0.2689414214}) > 0.1);  // (1, 1.5)
+}
+
+TEST_CASE_TEMPLATE("L-ADA-3, L-ADA-4 one teacher, or equal ones: nothing changes, bit for bit", R, float, double) {
+    Hub<Net<R>> hub;
+    for (const auto ensemble : {fold::Ensemble::logits, fold::Ensemble::probabilities})
+        for (const double temperature : {1.0, 2.5}) {
+            auto fold = few;
+            fold.ensemble = ensemble;
+            fold.temperature = temperature;
+            const auto one = hub.uploads(1);
+            CHECK(same_bits(hub.folded(fold, one), one[0]));
+            CHECK(same_bits(hub.folded(fold, {one[0], one[0]}), one[0]));
+            // The mean of three equal doubles may round, and Adam makes a step of any slope.
+            if (std::is_same_v<R, float>) CHECK(same_bits(hub.folded(fold, {one[0], one[0], one[0]}), one[0]));
+            CHECK_FALSE(same_bits(hub.folded(fold, hub.uploads(2)), hub.folded(fold::Mean{}, hub.uploads(2))));
+        }
+}
+
+TEST_CASE_TEMPLATE("L-ADA-2 answers linear in the parameters: the teachers' mean is the student's, nothing moves", R,
+                   float, double) {
+    // Eighths of small whole numbers, so that no sum and no mean of two rounds and the slope is 0 exactly. (Where it is
+    // only rounding, Adam's steps let it grow.)
+    Hub<Linear<R>> hub;
+    const auto eighths = [](std::size_t n, std::uint64_t seed) {
+        auto x = support::toy_numbers<R>(n, seed);
+        for (R& each : x) each = std::round(each * 8) / 8;
+        return x;
+    };
+    hub.data = data::Dataset::own(eighths(examples * width, 5), support::toy_labels(examples, classes, 6), classes);
+    std::vector<Vec<R>> uploads;
+    for (const std::uint64_t seed : {7u, 8u}) {
+        const auto x = eighths(Linear<R>::parameters, seed);
+        uploads.emplace_back(x.begin(), x.end());
+    }
+    auto long_one = few;
+    long_one.kd_steps = 200;
+    CHECK(same_bits(hub.folded(long_one, uploads), hub.folded(fold::Mean{}, uploads)));
+    const std::vector<double> weights{1, 4};
+    auto weighted = long_one;
+    weighted.weighted = true;
+    CHECK(same_bits(hub.folded(weighted, {uploads[0], uploads[1], uploads[1]}, {2, 1, 1}),
+                    hub.folded(fold::Mean{}, uploads)));
+    // Teachers that count the same against a mean that does not, and probabilities, which are not linear.
+    CHECK(support::distance(hub.folded(few, uploads, weights), hub.folded(fold::Mean{}, uploads, weights)) > 1e-3);
+    auto mixed = few;
+    mixed.ensemble = fold::Ensemble::probabilities;
+    CHECK(support::distance(hub.folded(mixed, uploads), hub.folded(fold::Mean{}, uploads)) > 1e-3);
+}
+
+TEST_CASE_TEMPLATE("the student's steps are Adam's with a cosine rate, on reshuffled passes over the public data", R,
+                   float, double) {
+    Hub<Net<R>> hub;
+    hub.round = 3;
+    const auto uploads = hub.uploads(3);
+    auto w = hub.folded(fold::Mean{}, uploads);
+    Vec<Row<R>> rows;
+    for (const auto& x : uploads) rows.push_back({.x = x});
+    const auto said = few.answers(hub.site(), Rows<R>(rows), {hub.ids.begin(), hub.ids.end()});
+    const nn::Taught<Net<R>> taught{&hub.model, &said, few.softening()};
+    auto desk = hub.site();
+    desk.batch = 16;
+    const auto batches = desk.epochs(4);  // 40 examples: 16 + 16 + 8, four times
+    auto at = desk.with(taught);
+    at.rounds = 12;
+    rule::Adam::Memory<R> memory;
+    const rule::Adam adam{.rate = 0.01, .schedule = {.decay = rule::Decay::cosine}};
+    for (at.round = 0; at.round < 12; ++at.round) adam.step(at, w, batches[at.round], {}, memory);
+    CHECK(same_bits(hub.folded(few, uploads), w));
+    hub.round = 4;  // other shuffles
+    CHECK_FALSE(same_bits(hub.folded(few, uploads), w));
+}
+
+TEST_CASE("it lowers the divergence from the teachers") {
+    Hub<Net<double>> hub;
+    const auto uploads = hub.uploads(4);
+    Vec<Row<double>> rows;
+    for (const auto& x : uploads) rows.push_back({.x = x});
+    const auto said = few.answers(hub.site(), Rows<double>(rows), {hub.ids.begin(), hub.ids.end()});
+    const nn::Taught<Net<double>> taught{&hub.model, &said, few.softening()};
+    const auto loss = [&](const Vec<double>& w) {
+        Vec<double> unused(w.size());
+        return taught.gradient(w, hub.site().everything(), unused);
+    };
+    auto longer = few;
+    longer.kd_steps = 200;
+    const double before = loss(hub.folded(fold::Mean{}, uploads));
+    CHECK(loss(hub.folded(few, uploads)) < before);
+    CHECK(loss(hub.folded(longer, uploads)) < 0.5 * before);
+}
+
+TEST_CASE("D-ADA-2 only in the first rounds; no steps and no uploads: the inner fold alone") {
+    Hub<Net<float>> hub;
+    const auto uploads = hub.uploads(3);
+    const auto distils = [&](std::size_t round, std::size_t kd_rounds, std::size_t kd_steps = 12) {
+        hub.round = round;
+        auto fold = few;
+        fold.kd_rounds = kd_rounds;
+        fold.kd_steps = kd_steps;
+        return !same_bits(hub.folded(fold, uploads), hub.folded(fold::Mean{}, uploads));
+    };
+    CHECK_FALSE(distils(0, 0));
+    CHECK(distils(0, 1));
+    CHECK_FALSE(distils(1, 1));
+    CHECK(distils(1, 2));
+    CHECK(distils(9, std::numeric_limits<std::size_t>::max()));
+    CHECK_FALSE(distils(0, 5, 0));
+    CHECK(same_bits(hub.folded(few, {}), hub.folded(fold::Mean{}, {})));
+}
+
+TEST_CASE("D-ADA-3 the best student on labelled examples, or the mean if none is better") {
+    Hub<Net<double>> hub;
+    auto uploads = hub.uploads(4);
+    for (auto& x : uploads)
+        for (double& each : x) each *= 3;  // teachers that disagree
+    // Labels are made so that the answer that is called right is the mean's, or the last student's.
+    const auto judged_by = [&](const Vec<double>& reference, std::size_t patience = 1000) {
+        std::vector<std::int32_t> labels(examples);
+        Vec<double> out(examples * classes);
+        const auto all = support::first_ids(examples);
+        hub.model.predict(reference, Batch<double>(hub.data.examples(), all), out);
+        for (std::size_t i = 0; i < examples; ++i)
+            labels[i] = static_cast<std::int32_t>(
+                std::max_element(out.begin() + static_cast<std::ptrdiff_t>(i * classes),
+                                 out.begin() + static_cast<std::ptrdiff_t>((i + 1) * classes)) -
+                (out.begin() + static_cast<std::ptrdiff_t>(i * classes)));
+        hub.data = data::Dataset::own(support::toy_numbers<double>(examples * width, 1), labels, classes);
+        hub.held = all;
+        auto fold = few;
+        fold.kd_steps = 60;
+        fold.kd_rate = 0.1;
+        fold.select = fold::Select::best_val_or_init;
+        fold.patience = patience;
+        return hub.folded(fold, uploads);
+    };
+    auto plain = few;
+    plain.kd_steps = 60;
+    plain.kd_rate = 0.1;
+    const auto mean = hub.folded(fold::Mean{}, uploads), last = hub.folded(plain, uploads);
+    CHECK(same_bits(judged_by(mean), mean));  // all the mean's answers are right: the whole distillation is thrown away
+    const auto best = judged_by(last);
+    CHECK_FALSE(same_bits(best, mean));
+    const auto right = [&](const Vec<double>& w) {
+        Vec<double> a(examples * classes);
+        const Batch<double> held(hub.data.examples(), hub.held);
+        hub.model.predict(w, held, a);
+        std::size_t n = 0;
+        for (std::size_t i = 0; i < examples; ++i) {
+            const auto* row = a.data() + i * classes;
+            n += static_cast<std::size_t>(std::max_element(row, row + classes) - row) == held.label(i);
+        }
+        return n;
+    };
+    CHECK(right(best) == examples);
+    CHECK(right(mean) < examples);
+    // The first student is no better than the mean, and one step without a better one is enough to stop.
+    CHECK(same_bits(judged_by(last, 1), mean));
+}
+
+TEST_CASE("teachers and student are computed in pieces that any number of workers may take") {
+    Hub<Net<float>> hub;
+    hub.data = support::toy_dataset<float>(700, width, classes);
+    hub.ids = support::first_ids(700);
+    const auto uploads = hub.uploads(3);
+    const auto alone = hub.folded(few, uploads);
+    std::size_t pieces = 0;
+    const auto backwards = [&](std::size_t count, auto&& piece) {
+        for (pieces += count; count-- > 0;) piece(count);
+    };
+    auto fold = few;
+    fold.kd_steps = 50;
+    const auto long_alone = hub.folded(fold, uploads);
+    hub.workspace.team = Team(4, backwards);
+    CHECK(same_bits(hub.folded(few, uploads), alone));
+    CHECK(same_bits(hub.folded(fold, uploads), long_alone));
+    CHECK(pieces >= 3);
+}
+
+TEST_CASE("decorators nest: what is distilled is what the inner fold gives") {
+    Hub<Net<float>> hub;
+    const auto uploads = hub.uploads(3);
+    const fold::Distill<fold::Relax<>> half{.kd_steps = 12, .kd_batch = 16, .kd_rate = 0.01, .inner = {.beta = 0.5}};
+    const fold::Relax<fold::Distill<>> outside{.beta = 0.5, .inner = few};
+    CHECK_FALSE(same_bits(hub.folded(half, uploads), hub.folded(few, uploads)));
+    CHECK_FALSE(same_bits(hub.folded(half, uploads), hub.folded(outside, uploads)));
+    auto none = half;
+    none.kd_steps = 0;
+    CHECK(same_bits(hub.folded(none, uploads), hub.folded(fold::Relax<>{.beta = 0.5}, uploads)));
+    CHECK(wire_size(memory_t<fold::Distill<>, float>{}) == 0);
+}
+
+TEST_CASE("wrong settings and a server without data are refused in a sentence, also deep inside") {
+    const auto refuses = [](auto change) {
+        fold::Relax<fold::Distill<>> fold;
+        change(fold.inner);
+        CHECK_THROWS_AS(detail::validate_all(fold), ConfigError);
+    };
+    CHECK_NOTHROW(detail::validate_all(fold::Relax<fold::Distill<>>{}));
+    refuses([](auto& f) { f.kd_batch = 0; });
+    refuses([](auto& f) { f.kd_rate = -1; });
+    refuses([](auto& f) { f.temperature = 0; });
+    refuses([](auto& f) { f.patience = 0; });
+    refuses([](auto& f) { f.judge_every = 0; });
+
+    Hub<Net<float>> hub;
+    const fold::Relax<fold::Distill<>> fold;
+    CHECK_NOTHROW(check_hub(fold, hub.site()));
+    auto choosing = fold;
+    choosing.inner.select = fold::Select::best_val_or_init;
+    CHECK_THROWS_WITH_AS(check_hub(choosing, hub.site()),
+                         "select=best_val_or_init needs labelled examples at the server: split the data with a share "
+                         "for it, or keep the last student (select=last)",
+                         ConfigError);
+    hub.ids.clear();
+    CHECK_THROWS_WITH_AS(check_hub(fold, hub.site()),
+                         "distillation needs public examples at the server: give the federation `aux`, or split the "
+                         "data with a share for the server",
+                         ConfigError);
+    auto never = fold;
+    never.inner.kd_rounds = 0;
+    CHECK_NOTHROW(check_hub(never, hub.site()));
+}
