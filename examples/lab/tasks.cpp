@@ -5,20 +5,22 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/random.hpp>
 #include <tessera/data/normalise.hpp>
 #include <tessera/data/partition.hpp>
 #include <tessera/data/synthetic.hpp>
-#include <tessera/io/fashion_mnist.hpp>
-#include <tessera/io/idx.hpp>
-#include <tessera/io/npy.hpp>
+#include <tessera/data/transform.hpp>
 #include <tessera/io/split_file.hpp>
 #include <tessera/nn/additive.hpp>
+#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/norm.hpp>
 #include <tessera/nn/zoo.hpp>
 
@@ -42,80 +44,30 @@ double number(const std::string& flag, const std::string& text) {
     return value;
 }
 
-// The numbers of a tensor of any kind, as T.
-template <class T>
-std::vector<T> numbers_of(const tessera::io::NamedTensor& tensor) {
-    using tessera::io::Dtype;
-    const auto converted = [](const auto& from) {
-        std::vector<T> out;
-        for (const auto value : from) out.push_back(static_cast<T>(value));
-        return out;
-    };
-    switch (tensor.dtype) {
-        case Dtype::float32: return converted(tensor.as<float>());
-        case Dtype::float64: return converted(tensor.as<double>());
-        case Dtype::int8: return converted(tensor.as<std::int8_t>());
-        case Dtype::int16: return converted(tensor.as<std::int16_t>());
-        case Dtype::int32: return converted(tensor.as<std::int32_t>());
-        case Dtype::int64: return converted(tensor.as<std::int64_t>());
-        case Dtype::uint8: return converted(tensor.as<std::uint8_t>());
-        case Dtype::uint16: return converted(tensor.as<std::uint16_t>());
-        case Dtype::uint32: return converted(tensor.as<std::uint32_t>());
-        case Dtype::uint64: return converted(tensor.as<std::uint64_t>());
-    }
-    return {};
+// Bytes as the clients' are read.
+tessera::data::Dataset normalised(const tessera::data::Dataset& examples, const std::string& how) {
+    if (examples.examples().storage != tessera::Storage::bytes) return examples;
+    if (how == "standard") return tessera::data::standardised(examples);
+    if (how == "unit") return tessera::data::scaled_to_unit(examples);
+    if (how == "none") return examples;
+    throw ConfigError("--normalise is one of standard, unit, none, not '" + how + "'");
 }
 
-// The labels as classes 0 .. max; the features as they are.
-tessera::data::Dataset read_npy_dataset(const std::string& features, const std::string& labels) {
-    const auto x = tessera::io::read_npy(features), y = tessera::io::read_npy(labels);
-    if (y.shape.size() != 1 || x.shape.empty() || x.shape[0] != y.shape[0])
-        throw tessera::IoError(labels, "one label per row of " + features + " is needed");
-    std::vector<std::int32_t> classes;
-    std::int32_t most = 0;
-    for (const auto value : numbers_of<double>(y)) {
-        if (!(value >= 0 && value <= 1e6) || value != std::floor(value))
-            throw tessera::IoError(labels, "label " + std::to_string(value) + " of example " +
-                                               std::to_string(classes.size()) + " is not a class");
-        classes.push_back(static_cast<std::int32_t>(value));
-        most = std::max(most, classes.back());
-    }
-    auto rows = numbers_of<float>(x);
-    for (std::size_t i = 0; i < rows.size(); ++i)
-        if (!std::isfinite(rows[i]))
-            throw tessera::IoError(features, "number " + std::to_string(i) + " is not finite");
-    return tessera::data::Dataset::own(std::move(rows), std::move(classes), static_cast<std::size_t>(most) + 1);
-}
+constexpr std::string_view held_out = "held-out:", noise = "noise:";
 
-struct Pool {
-    tessera::data::Dataset examples;
-    std::size_t train_size;  // the rest is the test file
-};
-
-Pool read_pool(const std::string& data) {
-    if (data == "fashion-mnist") {
-        const auto directory = tessera::io::find_fashion_mnist();
-        if (!directory)
-            throw ConfigError("--data fashion-mnist: the files are not installed; `apt-get install "
-                              "dataset-fashion-mnist`, or set TESSERA_DATA_DIR to their directory, or use --data synthetic");
-        return {tessera::io::load_fashion_mnist(*directory), tessera::io::fashion_mnist_train_size};
-    }
-    if (data.starts_with("idx:")) {
-        const auto [images, labels] = two_parts("--data idx", std::string_view(data).substr(4));
-        auto pool = tessera::io::read_idx_dataset(images, labels, 256);
-        return {pool, pool.size() * 6 / 7};
-    }
-    if (data.starts_with("npy:")) {
-        const auto [features, labels] = two_parts("--data npy", std::string_view(data).substr(4));
-        auto pool = read_npy_dataset(features, labels);
-        return {pool, pool.size() * 6 / 7};
-    }
-    std::string known;
-    for (const auto name : data_names) known.append(known.empty() ? "" : ", ").append(name);
-    throw ConfigError("--data " + data + ": there is no such data; known are " + known);
+// A table's columns have units of their own; what clients train on says how far they reach.
+tessera::data::Dataset standardised_columns(const tessera::data::Dataset& table, const tessera::data::Split& split) {
+    std::vector<tessera::Index> train;
+    for (const auto& share : split.clients) train.insert(train.end(), share.train.begin(), share.train.end());
+    return tessera::data::standardised_by_feature(table, train);
 }
 
 namespace nn = tessera::nn;
+// Three hidden layers of one width: four blocks to route between.
+template <std::size_t In, std::size_t Hidden, std::size_t Classes>
+using Dnn3 = nn::Network<float, In,
+                         nn::Sequential<nn::Linear<In, Hidden>, nn::Relu, nn::Linear<Hidden, Hidden>, nn::Relu,
+                                        nn::Linear<Hidden, Hidden>, nn::Relu, nn::Linear<Hidden, Classes>>>;
 template <std::size_t In, std::size_t Hidden, std::size_t Classes>
 using NormedDnn = nn::Network<float, In,
                               nn::Sequential<nn::Linear<In, Hidden>, nn::LayerNorm<Hidden>, nn::LeakyRelu,
@@ -146,23 +98,79 @@ tessera::data::FederatedDataset make_clients(const Options& o) {
         }
         return synthetic(s);
     }
-    auto [examples, train_size] = read_pool(*o.data);
-    if (examples.examples().storage == tessera::Storage::bytes) {
-        if (*o.normalise == "standard") examples = standardised(examples);
-        else if (*o.normalise == "unit") examples = scaled_to_unit(examples);
-        else if (*o.normalise != "none")
-            throw ConfigError("--normalise is one of standard, unit, none, not '" + *o.normalise + "'");
+    const auto& pool = pool_of(*o.data);
+    const bool natural = o.partition->substr(0, o.partition->find('+')) == "natural";
+    if (natural && pool.clients.empty())
+        throw ConfigError("--partition " + *o.partition + ": " + *o.data + " does not come with clients of its own");
+    if (natural && *o.clients != pool.clients.size())
+        throw ConfigError("--clients " + std::to_string(*o.clients) + ": " + *o.data + " comes with " +
+                          std::to_string(pool.clients.size()) + " clients; leave --clients out, or deal the examples "
+                          "by another --partition");
+    auto examples = normalised(pool.examples, *o.normalise);
+    const auto dealt = [&] {
+        if (!o.split_file.empty() && tessera::io::exists(o.split_file))
+            return tessera::io::read_split(o.split_file, examples);
+        // A table is one file until somebody cuts it; only its own clients are cut by themselves.
+        const std::size_t train_size =
+            pool.train_size > 0 || natural ? pool.train_size : examples.size() * 6 / 7;
+        auto split = partition_by_name(*o.partition, examples,
+                                       {.clients = *o.clients,
+                                        .seed = *o.split_seed,
+                                        .train_size = train_size,
+                                        .validation = o.validation,
+                                        .unseen = o.unseen,
+                                        .client_of = pool.client_of});
+        if (!o.split_file.empty()) tessera::io::write_split(o.split_file, split, examples);
+        return split;
+    };
+    auto split = dealt();
+    if (o.data->starts_with("csv:") && *o.normalise == "standard") examples = standardised_columns(examples, split);
+    return seen_by_name(*o.partition, {std::move(examples), std::move(split)});
+}
+
+tessera::data::FederatedDataset less_held_out(tessera::data::FederatedDataset clients, const Options& o) {
+    if (!o.aux || !o.aux->starts_with(held_out)) return clients;
+    const double share = number("--aux held-out", o.aux->substr(held_out.size()));
+    if (!(share > 0 && share < 1))
+        throw ConfigError("--aux held-out: the share must lie in (0, 1), not " + std::to_string(share));
+    auto split = clients.split();
+    for (auto& client : split.clients) {
+        tessera::Stream(tessera::Key{*o.split_seed}(tessera::purpose::partition)(client.key))
+            .shuffle(std::span<tessera::Index>(client.train));
+        const std::size_t all = client.train.size();
+        const std::size_t kept = all - static_cast<std::size_t>(share * static_cast<double>(all));
+        split.server.insert(split.server.end(), client.train.begin() + static_cast<std::ptrdiff_t>(kept),
+                            client.train.end());
+        client.train.resize(kept);
     }
-    if (!o.split_file.empty() && tessera::io::exists(o.split_file))
-        return {examples, tessera::io::read_split(o.split_file, examples)};
-    const PartitionSettings settings{.clients = *o.clients,
-                                     .seed = *o.split_seed,
-                                     .train_size = train_size,
-                                     .validation = o.validation,
-                                     .unseen = o.unseen};
-    auto split = partition_by_name(*o.partition, examples, settings);
-    if (!o.split_file.empty()) tessera::io::write_split(o.split_file, split, examples);
-    return {std::move(examples), std::move(split)};
+    return {clients.pool(), std::move(split)};
+}
+
+std::shared_ptr<const PublicData> make_public_data(const Options& o, const tessera::Examples& like) {
+    if (!o.aux || o.aux->starts_with(held_out)) return nullptr;
+    const auto all_of = [](tessera::data::Dataset examples) {
+        std::vector<tessera::Index> ids(examples.size());
+        for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<tessera::Index>(i);
+        return std::make_shared<const PublicData>(PublicData{std::move(examples), std::move(ids)});
+    };
+    if (o.aux->starts_with(noise)) {  // standard normal, as normalised inputs nearly are
+        const double count = number("--aux noise", o.aux->substr(noise.size()));
+        if (!(count >= 1 && count <= 1e6))
+            throw ConfigError("--aux noise: the count must lie in 1 .. 1000000, not " + std::to_string(count));
+        const auto n = static_cast<std::size_t>(count);
+        tessera::Stream draw(tessera::Key{*o.split_seed}(tessera::purpose::synthetic));
+        std::vector<float> rows(n * like.width);
+        for (float& each : rows) each = static_cast<float>(draw.normal());
+        return all_of(tessera::data::Dataset::own(std::move(rows), std::vector<std::int32_t>(n), like.classes));
+    }
+    if (!o.aux->starts_with("idx:") && !o.aux->starts_with("npy:"))
+        throw ConfigError("--aux " + *o.aux +
+                          ": write held-out:SHARE, noise:COUNT, idx:IMAGES,LABELS or npy:FEATURES,LABELS");
+    auto examples = normalised(pool_of(*o.aux, "--aux").examples, *o.normalise);
+    if (examples.examples().width != like.width)
+        throw ConfigError("--aux " + *o.aux + ": it has " + std::to_string(examples.examples().width) +
+                          " features, the clients' data " + std::to_string(like.width));
+    return all_of(std::move(examples));
 }
 
 Model make_model(const std::string& name, const tessera::Examples& examples) {
@@ -175,17 +183,23 @@ Model make_model(const std::string& name, const tessera::Examples& examples) {
     if (is("dnn", 784, 10)) return nn::Dnn<784, 100, 10>{};
     if (is("dnn", 784, 62)) return nn::Dnn<784, 100, 62>{};
     if (is("dnn", 60, 10)) return nn::Dnn<60, 20, 10>{};
+    if (name == "mclr") return nn::Mlp<float>({examples.width, examples.classes});
+    if (name == "dnn") return nn::Mlp<float>({examples.width, 100, examples.classes});
+    if (is("dnn3", 784, 10)) return Dnn3<784, 512, 10>{};
+    if (is("dnn3", 60, 10)) return Dnn3<60, 20, 10>{};
     if (is("dnn-norm", 784, 10)) return NormedDnn<784, 100, 10>{};
     if (is("dnn-norm", 60, 10)) return NormedDnn<60, 20, 10>{};
+    if (is("dnn-adapter", 784, 10)) return nn::AdaptedDnn<784, 100, 10, 32>{};
+    if (is("dnn-adapter", 60, 10)) return nn::AdaptedDnn<60, 20, 10, 4>{};
     if (is("additive", 784, 10)) return nn::Additive<nn::Dnn<784, 100, 10>, nn::Mclr<784, 10>>{};
     if (is("additive", 60, 10)) return nn::Additive<nn::Dnn<60, 20, 10>, nn::Mclr<60, 10>>{};
     for (const auto known : model_names)
         if (known == name)
-            throw ConfigError("--model " + name + ": built for 784 features and up to " +
-                              (name == "mclr" || name == "dnn" ? "62" : "10") + " classes or 60 features and 10; "
-                              "the data has " + std::to_string(examples.width) + " features and " +
-                              std::to_string(examples.classes) + " classes");
-    throw ConfigError("--model " + name + ": there is no such model; known are mclr, dnn, dnn-norm, additive");
+            throw ConfigError("--model " + name + ": built for 784 or 60 features and up to 10 classes; the data has " +
+                              std::to_string(examples.width) + " features and " + std::to_string(examples.classes) +
+                              " classes, for which there are mclr and dnn");
+    throw ConfigError("--model " + name +
+                      ": there is no such model; known are mclr, dnn, dnn3, dnn-norm, dnn-adapter, additive");
 }
 
 }  // namespace lab

@@ -3,23 +3,34 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tessera/data/dataset.hpp>
 #include <tessera/nn/any_model.hpp>
 
 #include "options.hpp"
+#include "pools.hpp"
 
 namespace lab {
 
 using Model = tessera::nn::AnyModel<float>;
 
-inline constexpr std::array<std::string_view, 4> data_names{"fashion-mnist", "synthetic:ALPHA,BETA",
-                                                            "idx:IMAGES,LABELS", "npy:FEATURES,LABELS"};
-inline constexpr std::array<std::string_view, 4> model_names{"mclr", "dnn", "dnn-norm", "additive"};
+inline constexpr std::array<std::string_view, 6> model_names{"mclr", "dnn", "dnn3", "dnn-norm", "dnn-adapter", "additive"};
+
+// Examples that the server has and no client does.
+struct PublicData {
+    tessera::data::Dataset examples;
+    std::vector<tessera::Index> ids;
+};
 
 tessera::data::FederatedDataset make_clients(const Options& options);
+// The same clients, less what --aux held-out:SHARE takes of each one's training examples for the server.
+tessera::data::FederatedDataset less_held_out(tessera::data::FederatedDataset clients, const Options& options);
+// What --aux names besides the clients' own examples; null where it does not.
+std::shared_ptr<const PublicData> make_public_data(const Options& options, const tessera::Examples& like);
 Model make_model(const std::string& name, const tessera::Examples& examples);
 
 }  // namespace lab

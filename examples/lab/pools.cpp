@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pools.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tessera/core/by_name.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/core/scope.hpp>
+#include <tessera/data/transform.hpp>
+#include <tessera/io/cifar.hpp>
+#include <tessera/io/csv.hpp>
+#include <tessera/io/fashion_mnist.hpp>
+#include <tessera/io/idx.hpp>
+#include <tessera/io/image_npy.hpp>
+#include <tessera/io/leaf.hpp>
+#include <tessera/io/text.hpp>
+
+namespace lab {
+namespace {
+
+using tessera::ConfigError;
+using tessera::data::Pool;
+namespace io = tessera::io;
+
+// "csv:FILE,label=y,client=who": the kind, what is read, and how.
+class Source {
+public:
+    explicit Source(const std::string& data, const std::string& flag = "--data") : flag_(flag + " " + data) {
+        const auto colon = data.find(':');
+        kind_ = data.substr(0, colon);
+        if (colon == data.npos) return;
+        tessera::detail::for_each_piece(std::string_view(data).substr(colon + 1), ',', [&](std::string_view piece) {
+            const auto equals = piece.find('=');
+            if (equals == piece.npos) paths_.emplace_back(piece);
+            else settings_.emplace(piece.substr(0, equals), piece.substr(equals + 1));
+        });
+    }
+    const std::string& kind() const { return kind_; }
+    const std::vector<std::string>& paths(std::size_t count) const {
+        if (paths_.size() != count || std::ranges::find(paths_, "") != paths_.end())
+            throw ConfigError(flag_ + ": " + (count == 1 ? "one path is" : "two paths with a comma between them are") +
+                              " needed after the colon");
+        return paths_;
+    }
+    bool has(const std::string& name) const { return settings_.contains(name); }
+    std::string take(const std::string& name, const std::string& otherwise = "") {
+        const auto at = settings_.find(name);
+        known_.append(known_.empty() ? "" : ", ").append(name);
+        if (at == settings_.end()) return otherwise;
+        auto value = std::move(at->second);
+        settings_.erase(at);
+        return value;
+    }
+    std::size_t count(const std::string& name, std::size_t otherwise) {
+        std::size_t value = otherwise;
+        if (const auto text = take(name); !text.empty()) tessera::detail::read_text(flag_ + ", " + name, text, value);
+        return value;
+    }
+    template <class E>
+    E word(const std::string& name, E otherwise) {
+        if (const auto text = take(name); !text.empty())
+            tessera::detail::read_text(flag_ + ", " + name, text, otherwise);
+        return otherwise;
+    }
+    void finish() const {
+        if (!settings_.empty())
+            throw ConfigError(flag_ + ": " + settings_.begin()->first + " is not one of its settings, which are " +
+                              (known_.empty() ? "none" : known_));
+    }
+    [[noreturn]] void refuse(const std::string& what) const { throw ConfigError(flag_ + ": " + what); }
+
+private:
+    std::string flag_, kind_, known_;
+    std::vector<std::string> paths_;
+    std::map<std::string, std::string> settings_;
+};
+
+// Six sevenths train, as in Fashion-MNIST.
+Pool cut(tessera::data::Dataset examples) {
+    const std::size_t train = examples.size() * 6 / 7;
+    return {.examples = std::move(examples), .train_size = train};
+}
+
+Pool read_idx(const Source& source) {
+    const auto& paths = source.paths(2);
+    const auto labels = io::read_idx(paths[1]).bytes;
+    return cut(io::read_idx_dataset(paths[0], paths[1], std::size_t{*std::ranges::max_element(labels)} + 1));
+}
+
+Pool read_fashion_mnist(const Source& source) {
+    const auto directory = io::find_fashion_mnist();
+    if (!directory)
+        source.refuse(
+            "the files are not installed; `apt-get install dataset-fashion-mnist`, or set TESSERA_DATA_DIR to "
+            "their directory, or use --data synthetic");
+    return {.examples = io::load_fashion_mnist(*directory), .train_size = io::fashion_mnist_train_size};
+}
+
+Pool read_csv(Source& source) {
+    io::CsvSettings settings{.label = source.take("label"), .client = source.take("client")};
+    if (settings.label.empty()) source.refuse("label=COLUMN must say which column is the class");
+    if (const auto ignored = source.take("ignore"); !ignored.empty())
+        tessera::detail::for_each_piece(ignored, '+',
+                                        [&](std::string_view name) { settings.ignore.emplace_back(name); });
+    if (const auto separator = source.take("separator"); !separator.empty()) settings.separator = separator.front();
+    source.finish();
+    auto pool = io::read_csv(source.paths(1)[0], settings).pool;
+    return settings.client.empty() ? cut(std::move(pool.examples)) : pool;
+}
+
+enum class Encoding : std::uint8_t { one_hot, ids };
+constexpr std::array<std::string_view, 2> words_of(Encoding) { return {"one-hot", "ids"}; }
+
+struct TextForm {
+    io::TextSettings text;
+    Encoding as;
+    std::size_t window;
+
+    TextForm(Source& source, std::size_t usual_window)
+        : text{.unit = source.word("unit", io::TextUnit::characters), .most = source.count("most", 10000)},
+          as(source.word("as", Encoding::one_hot)),
+          window(source.count("window", usual_window)) {}
+    Pool encoded(Pool pool, std::size_t symbols) const {
+        if (as == Encoding::one_hot) pool.examples = tessera::data::one_hot(pool.examples, symbols);
+        return pool;
+    }
+};
+
+Pool read_leaf(Source& source) {
+    const TextForm form(source, 80);
+    source.finish();
+    const auto& path = source.paths(1)[0];
+    auto files = io::read_leaf_files(path);
+    const bool texts = std::ranges::any_of(files.train, [](const auto& user) { return !user.second.texts.empty(); });
+    if (!texts) return io::leaf_pool(files.train, files.test, path);
+    const auto vocabulary = io::leaf_vocabulary(files.train, form.text);
+    files = io::as_numbers(std::move(files), vocabulary, form.window, path);
+    return form.encoded(io::leaf_pool(files.train, files.test, path, vocabulary.size()), vocabulary.size());
+}
+
+Pool read_text(Source& source) {
+    const TextForm form(source, 8);
+    const io::WindowSettings windows{.length = form.window, .stride = source.count("stride", 1)};
+    source.finish();
+    const auto clients = io::read_client_texts(source.paths(1)[0]);
+    std::vector<std::string_view> all;
+    for (const auto& client : clients) all.insert(all.end(), client.texts.begin(), client.texts.end());
+    const auto vocabulary = io::Vocabulary::of(all, form.text);
+    return form.encoded(io::text_pool(clients, vocabulary, windows), vocabulary.size());
+}
+
+Pool read_pool(const std::string& data, const std::string& flag) {
+    Source source(data, flag);
+    if (source.kind() == "csv") return read_csv(source);
+    if (source.kind() == "leaf") return read_leaf(source);
+    if (source.kind() == "text") return read_text(source);
+    source.finish();
+    if (data == "fashion-mnist") return read_fashion_mnist(source);
+    if (source.kind() == "cifar10") return io::read_cifar(io::Cifar::ten, source.paths(1)[0]);
+    if (source.kind() == "cifar100") return io::read_cifar(io::Cifar::hundred_fine, source.paths(1)[0]);
+    if (source.kind() == "cifar100-coarse") return io::read_cifar(io::Cifar::hundred_coarse, source.paths(1)[0]);
+    if (source.kind() == "idx") return read_idx(source);
+    if (source.kind() == "npy") return cut(io::read_npy_dataset(source.paths(2)[0], source.paths(2)[1]));
+    std::string known;
+    for (const auto name : data_names) known.append(known.empty() ? "" : ", ").append(name);
+    source.refuse("there is no such data; known are " + known);
+}
+
+}  // namespace
+
+bool comes_with_clients(const std::string& data) {
+    const Source source(data);
+    return source.kind() == "leaf" || source.kind() == "text" || (source.kind() == "csv" && source.has("client"));
+}
+
+const Pool& pool_of(const std::string& data, const std::string& flag) {
+    static std::map<std::string, Pool> read;
+    const auto at = read.find(data);
+    return at != read.end() ? at->second : read.emplace(data, read_pool(data, flag)).first->second;
+}
+
+}  // namespace lab
