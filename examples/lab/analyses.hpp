@@ -10,12 +10,16 @@
 
 #include <tessera/core/error.hpp>
 #include <tessera/core/scope.hpp>
+#include <tessera/method/privacy_statement.hpp>
 #include <tessera/report/analysis/class_loss.hpp>
 #include <tessera/report/analysis/clients.hpp>
+#include <tessera/report/analysis/masks.hpp>
 #include <tessera/report/analysis/memory.hpp>
 #include <tessera/report/coherence.hpp>
 #include <tessera/runtime/class_loss.hpp>
+#include <tessera/runtime/ensemble.hpp>
 #include <tessera/runtime/evaluate.hpp>
+#include <tessera/runtime/routing.hpp>
 #include <tessera/runtime/theory.hpp>
 
 #include "options.hpp"
@@ -31,10 +35,19 @@ struct Analyses {
     static constexpr bool memory = requires(const Me& me, const M& model) { tessera::on(me.own, model); };
     static constexpr bool theory = requires(const Run& run) { tessera::split_point(run, 0); };
     static constexpr bool coherence = requires(const Me& me) { me.envelope(); };
+    static constexpr bool ensemble = requires(const Me& me) { me.fold.kd_steps; };  // it has public data
+    static constexpr bool routing = requires(const Me& me) { me.gate, me.routing; };
+    static constexpr bool masks = requires(const Run& run) { run.server().mask(tessera::Id{}); };
 
     static void check(const Options& o) {
-        constexpr std::array<std::pair<std::string_view, bool>, 5> known{{
-            {"clients", clients}, {"losses", losses}, {"memory", memory}, {"theory", theory}, {"coherence", coherence}}};
+        constexpr std::array<std::pair<std::string_view, bool>, 8> known{{{"clients", clients},
+                                                                          {"losses", losses},
+                                                                          {"memory", memory},
+                                                                          {"theory", theory},
+                                                                          {"coherence", coherence},
+                                                                          {"ensemble", ensemble},
+                                                                          {"routing", routing},
+                                                                          {"masks", masks}}};
         for (const auto& asked : o.analyse) {
             std::string can;
             bool fits = false;
@@ -70,6 +83,28 @@ struct Analyses {
             record.set("personal_parameters", personal);
             if (o.analyses("memory")) record.add(figures::memory_estimate(d - personal, personal));
         }
+        if constexpr (ensemble)
+            if (o.analyses("ensemble")) {
+                const auto d = tessera::ensemble_distance(run, run.public_data(), executor);
+                record.set("ensemble_distance", d.ensemble);
+                if (!d.personal.empty()) record.set("personal_distance", d.mean_personal());
+                record.add(figures::ensemble_figure(d));
+            }
+        if constexpr (routing)
+            if (o.analyses("routing")) {
+                const auto all = tessera::routed_clients(run, executor);
+                if (const auto* most = figures::most_changed(all)) {
+                    record.add(figures::routing_distributions(*most));
+                    record.add(figures::routing_table(*most));
+                }
+                record.add(figures::routing_against_loss(all));
+                record.add(figures::routing_cost(tessera::routing_cost_of(run)));
+            }
+        if constexpr (masks)
+            if (o.analyses("masks"))
+                figures::add_mask_figures(record, run.setup().model.layout(), run.server(), run.size());
+        if constexpr (requires { tessera::privacy_statement(run); })
+            record.add(figures::privacy_table(tessera::privacy_statement(run)));
         if constexpr (theory)
             if (o.analyses("theory"))
                 record.add(tessera::theory_table(tessera::theory_constants(run, tessera::TheorySettings{}, executor),

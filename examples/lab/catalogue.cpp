@@ -9,7 +9,9 @@ namespace lab {
 const std::vector<Entry>& catalogue() {
     static const std::vector<Entry> all = [] {
         std::vector<Entry> list;
-        for (auto&& part : {averaging_methods(), partial_methods(), split_methods(), prior_methods(), mixing_methods()})
+        for (auto&& part : {averaging_methods(), partial_methods(), split_methods(), prior_methods(), mixing_methods(),
+                            sparse_methods(), neighbour_methods(), adapter_methods(), routing_methods(),
+                            private_methods()})
             list.insert(list.end(), part.begin(), part.end());
         return list;
     }();

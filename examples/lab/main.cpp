@@ -30,7 +30,8 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--stages", o.stages,
                        "Instead of --algorithm: 'fedavg rounds=50; fedalt rate=0.01; tune tune_epochs=5'");
     command.add_option("--preset", o.preset, "A published experiment; other flags win over it");
-    command.add_option("--data", o.data, "fashion-mnist, synthetic:ALPHA,BETA, idx:IMAGES,LABELS, npy:FEATURES,LABELS");
+    command.add_option("--data", o.data, 
+                       "fashion-mnist, synthetic:ALPHA,BETA, or files: cifar10, cifar100, idx, npy, leaf, csv, text; see `list`");
     command.add_option("--aux", o.aux,
                        "Public data of the server: held-out:SHARE of the clients', noise:COUNT, idx:..., npy:...");
     command.add_option("--normalise", o.normalise, "standard, unit or none");
@@ -39,7 +40,7 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--clients", o.clients, "Number of clients");
     command.add_option("--unseen", o.unseen, "Of them, how many are held out of training");
     command.add_option("--validation", o.validation, "Share of each client's training data set aside");
-    command.add_option("--model", o.model, "mclr, dnn, dnn-norm, dnn-adapter or additive");
+    command.add_option("--model", o.model, "Name from `list`; mclr and dnn are made for any data");
     command.add_option("--rounds", o.rounds, "Number of rounds");
     command.add_option("--per-round", o.per_round, "Clients aggregated in a round");
     command.add_option("--batch", o.batch, "Batch size; 0 takes all data of a client");

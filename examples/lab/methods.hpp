@@ -25,6 +25,16 @@ std::vector<Entry> partial_methods();
 std::vector<Entry> split_methods();
 std::vector<Entry> prior_methods();
 std::vector<Entry> mixing_methods();
+std::vector<Entry> sparse_methods();
+std::vector<Entry> neighbour_methods();
+std::vector<Entry> adapter_methods();
+std::vector<Entry> routing_methods();
+std::vector<Entry> private_methods();
+
+// The same method on adapters, norms and head alone.
+Entry on_adapters(Entry e);
+// What --dp asks for: the private kin of the algorithm, with these settings.
+void make_private(Options& o, const NamedValues& settings);
 
 const std::vector<Entry>& catalogue();
 // `flag` is named in the sentence that is thrown where there is no such algorithm.

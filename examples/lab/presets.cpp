@@ -4,6 +4,9 @@
 #include <algorithm>
 
 #include <tessera/core/error.hpp>
+#include <tessera/core/hash.hpp>
+
+#include "pools.hpp"
 
 namespace lab {
 namespace {
@@ -18,6 +21,32 @@ std::vector<Offer> pfedbred(const char* lambda) {
             {bregman, "alpha_m", "0.01"}, {bregman, "inner_steps", "5"}, {bregman, "lambda", lambda},
             {bregman, "eta", "0.05"},     {bregman, "eta_a", "0.01"},    {"per-fedavg", "alpha", "0.01"},
             {"per-fedavg", "beta_m", "0.01"}};
+}
+
+// The PerAda paper's CIFAR-10, and what its program does: 10 local epochs, lambda 1, distillation in 30 rounds. 500
+// batches of 256 are some 20 passes over a tenth of Fashion-MNIST, as its batches of 2048 are over 50,000 images.
+std::vector<Offer> perada() {
+    return {{"", "rate", "0.01"},       {"", "epochs", "10"},      {"", "own_epochs", "10"},
+            {"perada ditto", "lambda", "1"}, {"", "weights", "uniform"}, {"", "kd_steps", "500"},
+            {"", "kd_batch", "256"},   {"", "kd_rate", "0.001"},  {"", "kd_rounds", "30"}};
+}
+
+// Section 5.1 of the FedSpa paper; Ditto's 2 + 3 epochs and lambda are those of its comparison.
+std::vector<Offer> fedspa() {
+    return {{"", "rate", "0.1"},           {"", "decay", "exponential"}, {"", "factor", "0.998"},
+            {"", "weight_decay", "5e-4"},  {"", "epochs", "5"},          {"", "weights", "uniform"},
+            {"", "density", "0.5"},        {"fedspa", "prune_rate", "0.5"}, {"ditto", "epochs", "2"},
+            {"ditto", "own_epochs", "3"},  {"ditto", "lambda", "0.5"}};
+}
+
+// The Flow paper's EMNIST settings (K1 = K2 = 3 epochs, gamma 1e-2) with the momentum of its program; baselines as there.
+std::vector<Offer> flow() {
+    constexpr const char* routed = "flow pi-flow";
+    return {{"", "rate", "0.01"},          {"", "momentum", "0.9"},       {"", "epochs", "3"},
+            {"", "own_epochs", "3"},       {"", "tune_epochs", "3"},      {routed, "local_epochs", "3"},
+            {routed, "joint_epochs", "3"}, {routed, "gamma", "0.01"},     {"local", "epochs", "10"},
+            {"local", "rate", "0.05"},     {"ditto", "lambda", "0.1"},    {"apfl", "alpha", "0.25"},
+            {"apfl", "momentum", "0"},     {"knn-per", "neighbours", "10"}, {"knn-per", "lambda", "0.4"}};
 }
 
 constexpr std::string_view beaten = " [the flag wins]";
@@ -64,6 +93,22 @@ const std::vector<Preset>& presets() {
          "fashion-mnist", "dirichlet:0.1", "dnn", 100, 10, 300, 32, "",
          {{"", "rate", "0.05"}, {"", "decay", "step"}, {"", "every", "75"}, {"", "weights", "batches"},
           {"", "tune.rate", "0.01"}, {"", "tune.schedule.decay", "constant"}}},
+        {"perada/fmnist", "PerAda's CIFAR-10 setting on Fashion-MNIST: (a) FedAvg for the backbone, (b) the algorithm",
+         "fashion-mnist", "dirichlet-unbalanced:0.1", "dnn-adapter", 20, 8, 100, 64,
+         "backbone rounds=20 rate=0.05 epochs=1", perada(), "held-out:0.1"},
+        {"perada/fmnist-half", "The same on a backbone that has seen the lower half of the classes only",
+         "fashion-mnist", "dirichlet-unbalanced:0.1", "dnn-adapter", 20, 8, 100, 64,
+         "backbone-half rounds=20 rate=0.05 epochs=1", perada(), "held-out:0.1"},
+        {"fedspa/fmnist-iid", "FedSpa's setting on Fashion-MNIST, IID",
+         "fashion-mnist", "iid", "dnn", 100, 10, 400, 128, "", fedspa()},
+        {"fedspa/fmnist-a", "FedSpa's setting A on Fashion-MNIST, Dirichlet 0.3",
+         "fashion-mnist", "dirichlet:0.3", "dnn", 100, 10, 400, 128, "", fedspa()},
+        {"fedspa/fmnist-b", "FedSpa's setting B on Fashion-MNIST, Dirichlet 0.1",
+         "fashion-mnist", "dirichlet:0.1", "dnn", 100, 10, 400, 128, "", fedspa()},
+        {"flow/fmnist-dir01", "Flow's setting on Fashion-MNIST, Dirichlet 0.1 at equal client sizes",
+         "fashion-mnist", "dirichlet-fixed:0.1", "dnn3", 100, 10, 200, 20, "", flow()},
+        {"flow/fmnist-dir06", "Flow's setting on Fashion-MNIST, Dirichlet 0.6 at equal client sizes",
+         "fashion-mnist", "dirichlet-fixed:0.6", "dnn3", 100, 10, 200, 20, "", flow()},
     };
     return all;
 }
@@ -86,6 +131,7 @@ std::vector<std::string> in_words(const Preset& p, const Options& given) {
     say("data", std::string(p.data), given.data.has_value());
     say("partition", std::string(p.partition), given.partition.has_value());
     say("model", std::string(p.model), given.model.has_value());
+    if (!p.aux.empty()) say("aux", std::string(p.aux), given.aux.has_value());
     say("clients", std::to_string(p.clients), given.clients.has_value());
     say("per-round", std::to_string(p.per_round), given.per_round.has_value());
     say("rounds", std::to_string(p.rounds), given.rounds.has_value());
@@ -122,6 +168,7 @@ std::vector<std::string> apply_preset(Options& o) {
     fill(o.data, std::string(preset->data));
     fill(o.partition, std::string(preset->partition));
     fill(o.model, std::string(preset->model));
+    if (!preset->aux.empty()) fill(o.aux, std::string(preset->aux));
     fill(o.clients, preset->clients);
     fill(o.per_round, preset->per_round);
     fill(o.rounds, preset->rounds);
@@ -130,14 +177,28 @@ std::vector<std::string> apply_preset(Options& o) {
     return said;
 }
 
+std::vector<std::string> preset_in_words(const std::string& name) {
+    Options nothing_given;
+    nothing_given.preset = name;
+    return apply_preset(nothing_given);
+}
+
+std::string preset_hash(const std::string& name) {
+    std::string all;
+    for (const auto& each : preset_in_words(name)) all += each + "\n";
+    return tessera::fingerprint(all).hex().substr(0, 16);
+}
+
 void apply_defaults(Options& o) {
     fill(o.data, std::string("fashion-mnist"));
     const bool synthetic = o.data->starts_with("synthetic");
-    fill(o.partition, std::string(synthetic ? "natural" : "dirichlet:0.3"));
+    const bool owned = comes_with_clients(*o.data);
+    fill(o.partition, std::string(synthetic || owned ? "natural" : "dirichlet:0.3"));
     fill(o.model, std::string("mclr"));
     fill(o.normalise, std::string(synthetic ? "none" : "standard"));
+    if (owned && o.partition->starts_with("natural")) fill(o.clients, pool_of(*o.data).clients.size());
     fill(o.clients, std::size_t{synthetic ? 30u : 100u});
-    fill(o.per_round, std::size_t{10});
+    fill(o.per_round, owned ? std::min<std::size_t>(10, *o.clients) : 10);
     fill(o.rounds, std::size_t{100});
     fill(o.batch, std::size_t{20});
     fill(o.split_seed, o.seed);

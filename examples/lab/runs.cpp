@@ -66,11 +66,11 @@ std::vector<tessera::report::RunRecord> run_seeds(const Options& o, const Task& 
     for (const auto seed : seeds) {
         const auto one = for_seed(o, seed);
         auto stages = stages_of(one);
-        const auto trace = one.trace.empty() ? nullptr : std::make_shared<Trace>(one.threads);
+        const auto trace = std::make_shared<Trace>(one.trace.empty() ? 0 : one.threads);
         for (auto& stage : stages) stage.trace = trace;
         all.push_back(run_stages(stages, task));
         write_run(all.back(), one);
-        if (trace) write_text(one.trace, trace->to_json());
+        if (!one.trace.empty()) write_text(one.trace, trace->to_json());
     }
     return all;
 }

@@ -159,6 +159,7 @@ void Session::run() {
     Progress progress(seed + (seed.empty() || stage_.name.empty() ? "" : ", ") + stage_.name, rounds_done(), *o.rounds,
                       o.quiet);
     while (rounds_done() < *o.rounds) {
+        const std::size_t before = stage_.trace ? stage_.trace->events_of_run() : 0;
         auto line = traced_round();
         const std::size_t done = rounds_done();
         if (o.evaluates_after(done)) {
@@ -174,6 +175,7 @@ void Session::run() {
                 const Span span(stage_.trace.get(), "checkpoint");
                 save(*checkpoints, name_, encoded(history_));
             });
+        if (stage_.trace) phases_.emplace_back(line.round, stage_.trace->phases(before));
         if (interrupted()) stop();
     }
 }
@@ -221,6 +223,8 @@ tessera::report::RoundRecord Session::record_of(const Line& l) const {
     for (const auto& s : l.scores)
         for (auto& e : evaluations_of(s, tessera::report::Pick::last(), tag(s.served)))
             record.evaluations.push_back(std::move(e));
+    const auto timed = std::ranges::lower_bound(phases_, l.round, {}, [](const auto& each) { return each.first; });
+    if (timed != phases_.end() && timed->first == l.round) record.phases = timed->second;
     return record;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +27,7 @@ struct Stage {
     bool last = true;
     bool tunes = false;  // evaluated once more at the end, tagged "tune", served with these settings
     NamedValues tune{};
-    std::shared_ptr<Trace> trace{};  // when --trace asks for one
+    std::shared_ptr<Trace> trace{};  // shared by the stages of a run
 };
 
 using Configuration = std::vector<std::pair<std::string, tessera::report::Setting>>;
@@ -96,6 +97,7 @@ private:
     std::shared_ptr<const PublicData> public_data_;
     std::string name_, split_fingerprint_;
     History history_;
+    std::vector<std::pair<std::uint64_t, std::vector<tessera::report::Phase>>> phases_;  // of rounds of this process
     std::vector<std::string> notes_;
 };
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where the time of a run goes, for chrome://tracing and Perfetto: one track for the run, one for each worker.
 //
+// It also keeps the phases of rounds for the report, which needs no more than the track of the run.
+//
 // A round is visits (what is sent, trained and received, client by client) and a merge, which is everything after the
-// last visit. The executor sees every task begin and end, so nothing else has to know. Without a trace it is a pointer
-// that is asked once for each for_each.
+// last visit. The executor sees every task begin and end, so nothing else has to know. Where workers are not asked for,
+// it is a flag that is read once for each for_each.
 #pragma once
 
 #include <chrono>
@@ -16,6 +18,7 @@
 
 #include <tessera/exec/openmp.hpp>
 #include <tessera/report/json.hpp>
+#include <tessera/report/record.hpp>
 
 namespace lab {
 
@@ -23,7 +26,9 @@ class Trace {
 public:
     using Clock = std::chrono::steady_clock;
 
+    // With `workers` 0 it has no tracks of workers.
     explicit Trace(std::size_t workers) : tracks_(1 + workers) {}
+    bool sees_workers() const { return tracks_.size() > 1; }
 
     void add(std::size_t track, std::string_view name, Clock::time_point begin, Clock::time_point end) {
         tracks_.at(track).push_back({std::string(name), begin, end});
@@ -43,6 +48,17 @@ public:
         tasks_ = then_;
     }
     Clock::time_point first_done() const { return first_done_; }
+
+    std::size_t events_of_run() const { return tracks_[run].size(); }
+    // What the run did from event `from` on, without the rounds as wholes.
+    std::vector<tessera::report::Phase> phases(std::size_t from) const {
+        std::vector<tessera::report::Phase> all;
+        const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
+        for (std::size_t i = from; i < tracks_[run].size(); ++i)
+            if (const auto& e = tracks_[run][i]; !e.name.starts_with("round "))
+                all.push_back({e.name, seconds(e.begin - begin_), seconds(e.end - e.begin)});
+        return all;
+    }
 
     std::string to_json() const {
         std::string out;
@@ -116,7 +132,11 @@ public:
 
     template <class Body>
     void for_each(std::size_t tasks, Body&& body) const {
-        if (!trace_) return team_.for_each(tasks, std::forward<Body>(body));
+        if (!trace_ || !trace_->sees_workers()) {
+            team_.for_each(tasks, std::forward<Body>(body));
+            if (trace_) trace_->for_each_done();
+            return;
+        }
         const auto name = trace_->tasks();
         team_.for_each(tasks, [&](std::size_t task, std::size_t worker) {
             const auto begin = Trace::Clock::now();

@@ -21,7 +21,13 @@ import zipfile
 
 SMALL = ["run", "--data", "synthetic", "--clients", "12", "--per-round", "7", "--quiet"]
 PERSONAL = ["fedalt", "fedsim", "fedper", "fedrep", "lg-fedavg", "fedbabu", "fedbn", "ft-part", "pfedbred-lg", "pfedbred-meg",
-            "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl", "knn-per", "hypcluster", "partialfed"]
+            "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl", "knn-per", "hypcluster", "partialfed",
+            "fedspa-dst", "fedspa-rsm", "sub-fedavg", "subsampling"]
+# With the model each needs and what else.
+OTHERS = {"flow": ["--model", "dnn"], "flow-fixed": ["--model", "dnn"], "pi-flow": ["--model", "dnn"],
+          "perada": ["--model", "dnn-adapter", "--aux", "held-out:0.2", "--set", "kd_steps=5"],
+          "perada-nokd": ["--model", "dnn-adapter"],
+          "feddf": ["--model", "dnn", "--aux", "held-out:0.2", "--set", "kd_steps=5"]}
 TRAIN_ALL = ["pfedbred-lg", "pfedbred-meg", "pfedbred-mh", "pfedme"]
 PIPELINE = "fedavg rounds=3 rate=0.05; fedalt rounds=4 scope=output; tune tune_epochs=2"
 
@@ -58,12 +64,12 @@ def hashes(program, folder):
         ran(lab(program, *SMALL, "--algorithm", algorithm, "--rounds", "6", "--model", "dnn", "--seed", "2", "--json", other))
         expect(final_hash(other) not in seen.values(), f"{algorithm}: another seed gives the same state")
     everywhere = {}
-    for algorithm in PERSONAL:
+    for algorithm, needs in {**{name: ["--model", "dnn-norm"] for name in PERSONAL}, **OTHERS}.items():
         seen = {}
         for threads, more in {"1": [], "2": ["--wire"]}.items():
             out = folder / f"{algorithm}-{threads}.json"
-            ran(lab(program, *SMALL, "--algorithm", algorithm, "--rounds", "2", "--model", "dnn-norm", "--threads", threads,
-                    "--json", out, *more))
+            ran(lab(program, *SMALL, "--algorithm", algorithm, "--rounds", "2", *needs, "--threads", threads, "--json", out,
+                    *more))
             seen[threads] = final_hash(out)
         expect(len(set(seen.values())) == 1, f"{algorithm}: state hashes differ: {seen}")
         report = json.loads(out.read_text())
@@ -244,7 +250,7 @@ def outputs(program, folder):
     expect(json.loads(wild.read_text())["rounds"][0]["diverged"] > 0, "a rate of 1e30 diverges")
     listed = json.loads(ran(lab(program, "list", "--json")).stdout)
     known = {a["name"]: a for a in listed["algorithms"]}
-    expect({"fedavg", "fedavg-ft", "fedprox", "local", "centralised", *PERSONAL} <= set(known), "list")
+    expect({"fedavg", "fedavg-ft", "fedprox", "local", "centralised", *PERSONAL, *OTHERS} <= set(known), "list")
     expect([n for n in known if known[n]["scope"]] == ["fedalt", "fedsim", "ft-part"], "which methods take a scope")
     stages_in_report(program, folder)
     presets_in_words(program)

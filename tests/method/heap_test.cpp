@@ -11,9 +11,17 @@
 
 #include <tessera/method/apfl.hpp>
 #include <tessera/method/ditto.hpp>
+#include <tessera/method/fedspa.hpp>
+#include <tessera/method/flow.hpp>
+#include <tessera/method/hyp_cluster.hpp>
+#include <tessera/method/knn_per.hpp>
 #include <tessera/method/mtl.hpp>
+#include <tessera/method/partial_fed.hpp>
 #include <tessera/method/per_fedavg.hpp>
+#include <tessera/method/perada.hpp>
 #include <tessera/method/pfedbred.hpp>
+#include <tessera/method/pi_flow.hpp>
+#include <tessera/nn/tuned.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/prior/hybrid.hpp>
 #include <tessera/runtime/federation.hpp>
@@ -49,10 +57,12 @@ using namespace tessera;
 
 namespace {
 // Allocations of the first round, and of ten later ones.
-template <class Me>
-std::pair<std::size_t, std::size_t> heap_use(const Me& method) {
-    using Net = nn::Mclr<support::Toy::width, support::Toy::classes>;
-    Federation<Me, Net> run{{}, support::toy_data({.clients = 8}), method, {.seed = 3, .batch = 5}};
+template <class Me, class Net>
+std::pair<std::size_t, std::size_t> heap_use(const Me& method, const Net& model) {
+    const auto data = support::toy_data({.clients = 8, .unseen = 1});
+    auto split = data.split();
+    split.server = split.unseen[0].train;
+    Federation<Me, Net> run{model, {data.pool(), split}, method, {.seed = 3, .batch = 5}};
     const sample::Uniform sampler{.count = 3, .everyone_trains = true};
     const auto one_round = [&] {
         const std::size_t before = allocations;
@@ -65,9 +75,9 @@ std::pair<std::size_t, std::size_t> heap_use(const Me& method) {
     for (int r = 0; r < 10; ++r) warm += one_round();
     return {first, warm};
 }
-template <class Me>
-bool frugal(const Me& method) {
-    const auto [first, warm] = heap_use(method);
+template <class Me, class Net = nn::Mclr<support::Toy::width, support::Toy::classes>>
+bool frugal(const Me& method, const Net& model = {}) {
+    const auto [first, warm] = heap_use(method, model);
     return first > 20 && warm == 0;  // the counter does count
 }
 }  // namespace
@@ -78,6 +88,20 @@ TEST_CASE("a warm round takes nothing from the heap") {
     CHECK(frugal(FedBreD<prior::Hybrid>{.steps = 3, .jacobian = Jacobian::hvp}));
     CHECK(frugal(PerFedAvg<>{.steps = 3, .meta_gradient = MetaGradient::hessian_free}));
     CHECK(frugal(Ditto<>{}));
+    CHECK(frugal(FedSpa<>{.first = FirstMasks::different}));  // a mask each from the start
+    CHECK(frugal(KnnPer<>{}));
+    CHECK(frugal(HypCluster<>{.clusters = 3}));
+    CHECK(frugal(PartialFed<>{}));
     CHECK(frugal(Apfl<>{.mixing = nn::Mixing::per_step}));
     CHECK(frugal(Mtl<>{}));
+    CHECK(frugal(Flow<>{.local = {.momentum = 0.9}}));
+    CHECK(frugal(PiFlow<>{}));
+}
+
+TEST_CASE("nor does a round with distillation, or with a frozen backbone") {
+    using Net = nn::AdaptedDnn<support::Toy::width, 6, support::Toy::classes, 3>;
+    const nn::Tuned<Net> adapters(Net{}, initial_parameters(Net{}, Key{1}));
+    const PerAda<> perada{.personal = {.momentum = 0.5}, .fold = {.kd_steps = 5, .kd_batch = 8}};
+    CHECK(frugal(perada, Net{}));
+    CHECK(frugal(perada, adapters));
 }
