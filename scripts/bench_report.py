@@ -143,6 +143,41 @@ def of_pure_read(run, pick):
     return read / run.time("mean", "whole/tessera", pick)
 
 
+def masked_layers(density, theirs):
+    """The worst of the layers that were run; theirs(run, layer, pick) is the time to beat."""
+    def value(run, pick):
+        layers = [group.partition("/")[0] for group in run.groups("sparse")
+                  if group.endswith(f"/{density}") and not group.startswith("visit")]
+        if not layers:
+            raise NotMeasured(NOT_ASKED)
+        return min(theirs(run, layer, pick) / run.time("sparse", f"{layer}/{density}/tessera", pick) for layer in layers)
+    return value
+
+
+def over_dense(density):
+    """Over the best dense step of the layer, whoever makes it."""
+    def best(run, layer, pick):
+        names = [name for name in run.names("sparse")
+                 if name.startswith(f"{layer}/dense/") and not run.problems["sparse"][name]["note"]]
+        if not names:
+            raise NotMeasured(NOT_ASKED)
+        return min(run.time("sparse", name, pick) for name in names)
+    return masked_layers(density, best)
+
+
+def over_masked_torch(density):
+    return masked_layers(density, lambda run, layer, pick: run.time("sparse", f"{layer}/{density}/torch_masked", pick))
+
+
+def masked_promises(density, floor, goal, torch_floor):
+    return [Promise(f"masked layer step, density {density}, batch 128", "best dense step", over_dense(density), floor, goal),
+            Promise("", f"PyTorch, masked, {density}", over_masked_torch(density), torch_floor)]
+
+
+def sparse_visit(density):
+    return lambda run, pick: run.faster("sparse", f"visit/{density}/tessera", "visit/dense/tessera", pick)
+
+
 def allocations(run, _):
     counts = [run.counter("round", name, "allocations") for name in run.names("round")
               if name.endswith(("/t1", "/t2")) and not name.startswith("evaluate")
@@ -177,6 +212,12 @@ PROMISES = [
             lambda run, pick: run.faster("select", "top20/tessera", "top20/nth_element", pick), 10, 20),
     Promise("", "two streaming passes (at most)",
             lambda run, pick: 1 / run.faster("select", "top20/tessera", "top20/two_passes", pick), 2.5, None, "x", True),
+    *masked_promises("0.50", 1.25, 1.6, 1.9),
+    *masked_promises("0.20", 2.6, 3.8, 3.9),
+    *masked_promises("0.10", 4.3, 7, 6.5),
+    *masked_promises("0.05", 7.2, 14, 11),
+    Promise("sparse visit 784-512-512-10, density 0.50", "dense visit", sparse_visit("0.50"), 1.15),
+    Promise("", "at density 0.20", sparse_visit("0.20"), 2.2),
     Promise("one-step MCLR clients, 20,000 of them", "plain PyTorch's rate", clients_rate, 10),
     Promise("`amx` DNN step", "our `avx512` step", amx, 1.5),
     Promise("heap allocations in a warm round", "(at most)", allocations, 0, None, "count", True),
@@ -348,6 +389,10 @@ def page(data):
             under("The same of packed vectors, each with a quarter of the coordinates:",
                   competitors(run, "mean", "packed", "tessera", extra=("", bandwidth))))
     section("Mask of the largest fifth of a million magnitudes", "select", competitors(run, "select", "top20", "tessera"))
+    section("A masked layer's step and a sparse visit", "sparse",
+            *(under(f"{group}:", competitors(run, "sparse", group, "tessera")) for group in run.groups("sparse")),
+            "Forward, input gradient and masked update of one layer, batch 128, with every copy between layouts; `dense` is "
+            "the same without a mask. A visit trains 784-512-512-10 on 600 examples, batch 128, 5 epochs.")
     section("Rounds", "round", round_table(run),
             "`tiny` is per client, of 20,000; the others per round or per evaluation of all test data.")
     return "\n".join(parts) + "\n"

@@ -27,6 +27,7 @@ PROBLEMS = {
     "gemm": ({}, None),
     "mean": ({"mean": "*/torch_*"}, r"^whole/(tessera|read_)"),
     "select": ({"topk": "*/torch_topk"}, r"^top20/(tessera|nth_element|two_passes)$"),
+    "sparse": ({"masked_step": "*/torch_masked"}, r"^(784x256/(dense|0.20)|visit/.*)/(tessera|onednn)$"),
     "round": ({"round_plain": "*/torch_plain"}, r"^(fedavg|pfedme|tiny)/"),
 }
 QUICK_SCRIPTS = ["dense_step_plain", "dense_step_expert", "round_plain"]

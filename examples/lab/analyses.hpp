@@ -70,6 +70,7 @@ struct Analyses {
                 fill(record.per_client, tessera::evaluate<Which::global, SplitOf::train>(run, executor));
                 fill(record.per_client, tessera::evaluate<Which::personal, SplitOf::train>(run, executor));
                 figures::add_client_figures(record);
+                record.add(figures::breakdown_bars(tessera::break_down(run, executor).shares()));
             }
         if constexpr (losses)
             if (o.analyses("losses")) {

@@ -37,11 +37,9 @@ void write_together(const std::vector<RunRecord>& runs, const Options& o) {
     if (!o.json.empty()) write_text(o.json, o.seeds.empty() ? to_json(runs.at(0)) : seeds_to_json(runs));
     const auto& what = o.stages.empty() ? o.algorithm : o.stages;
     std::vector<Extra> across;
-    if (runs.size() > 1) {
-        across = bands_over_seeds(runs);
+    if (runs.size() > 1)
         if (auto changes = analysis::spread_over_seeds(runs); !changes.series[0].y.empty())
             across.push_back(std::move(changes));
-    }
     if (!o.report.empty()) write_text(o.report, to_html(runs, "Tessera: " + what, across));
 }
 

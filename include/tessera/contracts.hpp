@@ -5,10 +5,15 @@
 #include <tessera/contracts/divergence.hpp>
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/fold.hpp>
+#include <tessera/contracts/gate.hpp>
+#include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/model.hpp>
 #include <tessera/contracts/plan.hpp>
 #include <tessera/contracts/prior.hpp>
+#include <tessera/contracts/private.hpp>
+#include <tessera/contracts/routable.hpp>
 #include <tessera/contracts/rule.hpp>
 #include <tessera/contracts/site.hpp>
+#include <tessera/contracts/sparse.hpp>

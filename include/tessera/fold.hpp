@@ -2,7 +2,10 @@
 // Aggregators and their decorators.
 #pragma once
 
+#include <tessera/fold/distill.hpp>
 #include <tessera/fold/mean.hpp>
+#include <tessera/fold/owners_mean.hpp>
+#include <tessera/fold/private_mean.hpp>
 #include <tessera/fold/relax.hpp>
 #include <tessera/fold/server_adaptive.hpp>
 #include <tessera/fold/server_momentum.hpp>

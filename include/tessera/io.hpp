@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Files and messages. Readers that need zlib are included by name.
+// Files and messages. Readers that need zlib or a JSON parser are included by name.
 #pragma once
 
+#include <tessera/io/cifar.hpp>
+#include <tessera/io/csv.hpp>
 #include <tessera/io/file.hpp>
+#include <tessera/io/image_npy.hpp>
 #include <tessera/io/message.hpp>
 #include <tessera/io/model_file.hpp>
 #include <tessera/io/npy.hpp>
@@ -10,3 +13,4 @@
 #include <tessera/io/safetensors.hpp>
 #include <tessera/io/split_file.hpp>
 #include <tessera/io/tensor.hpp>
+#include <tessera/io/text.hpp>

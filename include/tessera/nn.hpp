@@ -3,15 +3,24 @@
 #pragma once
 
 #include <tessera/nn/activation.hpp>
+#include <tessera/nn/adapter.hpp>
 #include <tessera/nn/additive.hpp>
 #include <tessera/nn/any_model.hpp>
 #include <tessera/nn/blend.hpp>
+#include <tessera/nn/ghost.hpp>
 #include <tessera/nn/horizontal.hpp>
 #include <tessera/nn/layer.hpp>
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/loss.hpp>
+#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/network.hpp>
 #include <tessera/nn/norm.hpp>
+#include <tessera/nn/objective/taught.hpp>
 #include <tessera/nn/prox.hpp>
+#include <tessera/nn/routed.hpp>
+#include <tessera/nn/routing.hpp>
 #include <tessera/nn/sequential.hpp>
+#include <tessera/nn/sparse.hpp>
+#include <tessera/nn/sparse_layers.hpp>
+#include <tessera/nn/tuned.hpp>
 #include <tessera/nn/zoo.hpp>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/rule/adam.hpp>
+#include <tessera/rule/dp_sgd.hpp>
 #include <tessera/rule/schedule.hpp>
 #include <tessera/rule/sgd.hpp>
 #include <tessera/rule/step.hpp>

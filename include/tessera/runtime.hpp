@@ -7,9 +7,11 @@
 #include <tessera/runtime/client.hpp>
 #include <tessera/runtime/cohort.hpp>
 #include <tessera/runtime/controls.hpp>
+#include <tessera/runtime/ensemble.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/runtime/export.hpp>
 #include <tessera/runtime/federation.hpp>
+#include <tessera/runtime/routing.hpp>
 #include <tessera/runtime/server.hpp>
 #include <tessera/runtime/setup.hpp>
 #include <tessera/runtime/store.hpp>

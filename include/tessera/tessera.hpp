@@ -8,11 +8,14 @@
 #include <tessera/divergence.hpp>
 #include <tessera/exec.hpp>
 #include <tessera/fold.hpp>
+#include <tessera/gate.hpp>
 #include <tessera/io.hpp>
+#include <tessera/mask.hpp>
 #include <tessera/method.hpp>
 #include <tessera/nn.hpp>
 #include <tessera/order.hpp>
 #include <tessera/prior.hpp>
+#include <tessera/privacy.hpp>
 #include <tessera/report.hpp>
 #include <tessera/rule.hpp>
 #include <tessera/runtime.hpp>

@@ -105,6 +105,27 @@ TEST_CASE("every kernel set makes the same step, up to its rounding") {
     });
 }
 
+TEST_CASE("a mask's runs of ones move as its coordinates do one by one, across words and at both ends") {
+    constexpr std::size_t d = 200;
+    std::vector<double> gradient(d);
+    for (std::size_t j = 0; j < d; ++j) gradient[j] = 0.01 * static_cast<double>(j) - 0.3;
+    OneSlope<double, d> slope(gradient);
+    Mask mask(d, true);
+    for (const std::size_t j : {0u, 5u, 6u, 63u, 64u, 100u, 128u, 190u}) mask.set(j, false);
+    const Vec<double> x(d, 0.5);
+    const auto got = stepped(slope, x, Step<double>{.terms = {.on = Where::range(3, 197), .active = &mask}, .rate = 0.5});
+    for (std::size_t j = 0; j < d; ++j) {
+        const bool moves = j >= 3 && j < 197 && mask[j];
+        CHECK(got[j] == (moves ? 0.5 - 0.5 * gradient[j] : 0.5));
+    }
+    const Mask none(d);
+    CHECK(same_bits(stepped(slope, x, Step<double>{.terms = {.active = &none}, .rate = 0.5}), x));
+    const auto clipped = stepped(slope, x, Step<double>{.terms = {.active = &mask}, .rate = 1, .clip = 1});
+    double squares = 0;
+    for (std::size_t j = 0; j < d; ++j) squares += (clipped[j] - 0.5) * (clipped[j] - 0.5);
+    CHECK(squares == doctest::Approx(1).epsilon(1e-6));  // the clipped gradient's norm, up to the 1e-6 of its formula
+}
+
 namespace {
 // A model that fuses when there is no clipping, and says so.
 struct Fusing : support::Slope<double, 2> {

@@ -6,7 +6,9 @@
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/mean.hpp>
 #include <tessera/kernels/moments.hpp>
+#include <tessera/kernels/noise.hpp>
 #include <tessera/kernels/normal.hpp>
 #include <tessera/kernels/select.hpp>
 #include <tessera/kernels/softmax.hpp>
+#include <tessera/kernels/sparse.hpp>
 #include <tessera/kernels/vector.hpp>

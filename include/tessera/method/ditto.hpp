@@ -19,6 +19,8 @@ namespace tessera {
 template <class Local = rule::Sgd, class Fold = fold::Mean, class Own = Local>
 struct Ditto {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    using Released = Trained<Local>;
+    using Kept = Trained<Own>;  // w never reads v
     Local local{};
     Own personal{};
     Fold fold{};

@@ -19,6 +19,7 @@ namespace tessera {
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct FedProx {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    using Released = Trained<Local>;
     Local local{};
     Fold fold{};
     std::size_t epochs = 1;  // E

@@ -17,6 +17,7 @@ namespace tessera {
 template <class Rule = rule::Sgd>
 struct Local {
     static constexpr auto by_default = verb::open;
+    using Released = Trained<Rule>;  // by whoever hands its model on
     Rule local{};
     std::size_t epochs = 1;  // E
     std::size_t steps = 0;   // instead of epochs: batches of the client's stream

@@ -8,8 +8,11 @@
 #include <string>
 #include <utility>
 
-#include <tessera/contracts/model.hpp>
+#include <tessera/contracts/private.hpp>
+#include <tessera/contracts/routable.hpp>
+#include <tessera/contracts/sparse.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/nn/sparse.hpp>
 
 namespace tessera::nn {
 
@@ -33,8 +36,25 @@ public:
     double forward_flops() const { return held_->forward_flops(); }
     void logits(In<R> x, const Batch<R>& b, Out<R> out) const { held_->logits(x, b, out); }
     void pullback(In<R> x, const Batch<R>& b, In<R> dz, Out<R> out) const { held_->pullback(x, b, dz, out); }
+    bool clips(const Clip<R>& clip) const { return held_->clips(clip); }
+    double clipped_sum(In<R> x, const Batch<R>& b, const Clip<R>& clip, Out<R> out) const {
+        return held_->clipped_sum(x, b, clip, out);
+    }
+    AnySparse<R> sparse(const Mask& mask, std::size_t batch, Arithmetic how) const {
+        return held_->sparse(mask, batch, how);
+    }
     std::size_t feature_width() const { return held_->feature_width(); }
     void features(In<R> x, const Batch<R>& b, Out<R> out) const { held_->features(x, b, out); }
+    Routes routes(MixAt mix) const { return held_->routes(mix); }
+    double routed_gradient(In<R> w_g, In<R> w_l, Routing<R>& q, const Batch<R>& b, Out<R> dw_g, Out<R> dw_l) const {
+        return held_->routed_gradient(w_g, w_l, q, b, dw_g, dw_l);
+    }
+    void routed_predict(In<R> w_g, In<R> w_l, Routing<R>& q, const Batch<R>& b, Out<R> out) const {
+        held_->routed_predict(w_g, w_l, q, b, out);
+    }
+    void hard_predict(In<R> w_g, In<R> w_l, Routing<R>& q, const Batch<R>& b, Out<R> out) const {
+        held_->hard_predict(w_g, w_l, q, b, out);
+    }
 
 private:
     struct Interface {
@@ -49,8 +69,15 @@ private:
         virtual double forward_flops() const = 0;
         virtual void logits(In<R>, const Batch<R>&, Out<R>) const = 0;
         virtual void pullback(In<R>, const Batch<R>&, In<R>, Out<R>) const = 0;
+        virtual bool clips(const Clip<R>&) const = 0;
+        virtual double clipped_sum(In<R>, const Batch<R>&, const Clip<R>&, Out<R>) const = 0;
+        virtual AnySparse<R> sparse(const Mask&, std::size_t, Arithmetic) const = 0;
         virtual std::size_t feature_width() const = 0;
         virtual void features(In<R>, const Batch<R>&, Out<R>) const = 0;
+        virtual Routes routes(MixAt) const = 0;
+        virtual double routed_gradient(In<R>, In<R>, Routing<R>&, const Batch<R>&, Out<R>, Out<R>) const = 0;
+        virtual void routed_predict(In<R>, In<R>, Routing<R>&, const Batch<R>&, Out<R>) const = 0;
+        virtual void hard_predict(In<R>, In<R>, Routing<R>&, const Batch<R>&, Out<R>) const = 0;
     };
 
     [[noreturn]] static void lacks(const std::string& what) {
@@ -93,6 +120,16 @@ private:
             if constexpr (LogitModel<M>) model.pullback(x, b, dz, out);
             else lacks("pullback of logits");
         }
+        bool clips([[maybe_unused]] const Clip<R>& clip) const override {
+            if constexpr (ClippingModel<M>) return model.clips(clip);
+            else return false;
+        }
+        double clipped_sum(In<R> x, const Batch<R>& b, const Clip<R>& clip, Out<R> out) const override {
+            return tessera::clipped_sum(model, x, b, clip, out);
+        }
+        AnySparse<R> sparse(const Mask& mask, std::size_t batch, Arithmetic how) const override {
+            return AnySparse<R>::of(model, mask, batch, how);
+        }
         std::size_t feature_width() const override {
             if constexpr (FeatureModel<M>) return model.feature_width();
             else lacks("features");
@@ -101,6 +138,26 @@ private:
                       [[maybe_unused]] Out<R> out) const override {
             if constexpr (FeatureModel<M>) model.features(x, b, out);
             else lacks("features");
+        }
+        Routes routes([[maybe_unused]] MixAt mix) const override {
+            if constexpr (RoutableModel<M>) return model.routes(mix);
+            else lacks("blocks to route between");
+        }
+        double routed_gradient([[maybe_unused]] In<R> w_g, [[maybe_unused]] In<R> w_l, [[maybe_unused]] Routing<R>& q,
+                               [[maybe_unused]] const Batch<R>& b, [[maybe_unused]] Out<R> dw_g,
+                               [[maybe_unused]] Out<R> dw_l) const override {
+            if constexpr (RoutableModel<M>) return model.routed_gradient(w_g, w_l, q, b, dw_g, dw_l);
+            else lacks("blocks to route between");
+        }
+        void routed_predict([[maybe_unused]] In<R> w_g, [[maybe_unused]] In<R> w_l, [[maybe_unused]] Routing<R>& q,
+                            [[maybe_unused]] const Batch<R>& b, [[maybe_unused]] Out<R> out) const override {
+            if constexpr (RoutableModel<M>) model.routed_predict(w_g, w_l, q, b, out);
+            else lacks("blocks to route between");
+        }
+        void hard_predict([[maybe_unused]] In<R> w_g, [[maybe_unused]] In<R> w_l, [[maybe_unused]] Routing<R>& q,
+                          [[maybe_unused]] const Batch<R>& b, [[maybe_unused]] Out<R> out) const override {
+            if constexpr (RoutableModel<M>) model.hard_predict(w_g, w_l, q, b, out);
+            else lacks("blocks to route between");
         }
     };
 

@@ -3,16 +3,19 @@
 // head, everything between keeps the part its layer names (body unless it is a norm or an adapter).
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
 
-#include <tessera/contracts/model.hpp>
+#include <tessera/contracts/routable.hpp>
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/vector.hpp>
+#include <tessera/nn/ghost.hpp>
 #include <tessera/nn/layer.hpp>
 #include <tessera/nn/loss.hpp>
+#include <tessera/nn/routing.hpp>
 #include <tessera/nn/sequential.hpp>
 
 namespace tessera::nn {
@@ -52,6 +55,7 @@ public:
 
     Layout layout() const { return segments; }
     std::size_t outputs() const { return Layers::width(Inputs); }
+    const Layers& layers() const { return layers_; }
     double forward_flops() const { return Layers::flops(Inputs); }
 
     double gradient(In<R> w, const Batch<R>& batch, Out<R> out) const {
@@ -89,6 +93,40 @@ public:
         });
         return loss;
     }
+    // The gradients of single examples, each cut to a norm, and summed (contracts/private.hpp). A mask, or a scope that
+    // cuts a tensor in two, goes one example at a time.
+    bool clips(const Clip<R>& clip) const
+        requires Ghost<Layers>::known
+    {
+        bool whole = !clip.active;
+        for (const auto& s : segments) {
+            const Range r{s.offset, s.end()};
+            whole = whole && (clip.on.covers(r) || !clip.on.touches(r));
+        }
+        return whole;
+    }
+    double clipped_sum(In<R> w, const Batch<R>& batch, const Clip<R>& clip, Out<R> out) const
+        requires Ghost<Layers>::known
+    {
+        const Forward run(*this, w, batch);
+        const double loss = Loss::gradient(batch, Out<R>(run.z)), n = static_cast<double>(batch.size());
+        const Scratch<R> kept(batch.size() * Ghost<Layers>::kept(Inputs));
+        Vec<double> factors(batch.size());  // squared norms at first
+        run.with_input([&](auto x) {
+            Ghost<Layers>::squares(layers_, run.call, w.data(), x, run.z.data(), run.notes.data(), run.z.data(),
+                                   static_cast<R*>(nullptr), kept.data(), GhostScope{&clip.on}, factors.data());
+        });
+        for (double& f : factors) {
+            const double squared = f * n * n;  // the loss is the mean over the batch
+            if (!std::isfinite(squared)) return clipped_sum_one_by_one(*this, w, batch, clip, out);
+            f = n * clip.factor(squared);
+        }
+        run.with_input([&](auto x) {
+            Ghost<Layers>::sum(layers_, run.call, w.data(), x, run.z.data(), run.notes.data(), kept.data(),
+                               factors.data(), GhostScope{&clip.on}, out.data());
+        });
+        return loss;
+    }
     void predict(In<R> w, const Batch<R>& batch, Out<R> out) const {
         logits(w, batch, out);
         Loss::predict(out.first(batch.size() * outputs()), outputs());
@@ -119,31 +157,62 @@ public:
             std::copy_n(Layers::last_input(run.call, run.notes.data()), batch.size() * feature_width(), out.begin());
     }
 
+    // Routing between two sets of parameters (contracts/routable.hpp): every layer of a Sequential with parameters is a
+    // block.
+    Routes routes(MixAt mix) const {
+        constexpr std::size_t blocks = detail::RoutedPass<R, Layers, MixAt::layer>::blocks;
+        return {Inputs, mix == MixAt::output ? 1 : blocks};
+    }
+    double routed_gradient(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> dw_g,
+                           Out<R> dw_l) const {
+        const Input in(batch);
+        Kept<R> own, &kept = routing.kept ? *routing.kept : own;
+        return detail::with_routed_pass(layers_, w_g, w_l, routing, [&](const auto& pass) {
+            kept.numbers.resize(batch.size() * pass.notes(Inputs));
+            const Scratch<R> z(batch.size() * outputs());
+            R* notes = kept.numbers.data();
+            in.with_input([&](auto x) { pass.forward(in.call, x, z.data(), notes, kept.holds); });
+            kept.holds = true;
+            const double loss = Loss::gradient(batch, Out<R>(z));
+            in.with_input([&](auto x) {
+                pass.backward(in.call, x, z.data(), notes, z.data(), dw_g.data(), dw_l.data());
+            });
+            return loss;
+        });
+    }
+    void routed_predict(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> out) const {
+        const Input in(batch);
+        detail::with_routed_pass(layers_, w_g, w_l, routing, [&](const auto& pass) {
+            const Scratch<R> notes(batch.size() * pass.notes(Inputs));
+            in.with_input([&](auto x) { pass.forward(in.call, x, out.data(), notes.data(), false); });
+        });
+        Loss::predict(out.first(batch.size() * outputs()), outputs());
+    }
+    void hard_predict(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> out) const {
+        const Input in(batch);
+        detail::with_routed_pass(layers_, w_g, w_l, routing, [&](const auto& pass) {
+            in.with_input([&](auto x) { pass.hard(in.call, x, out.data()); });
+        });
+        Loss::predict(out.first(batch.size() * outputs()), outputs());
+    }
+
 private:
     static constexpr bool gathers = GatheringLayer<Layers, R>;
     static constexpr bool reads_bytes = std::is_same_v<R, float> && ByteLayer<Layers, R>;
 
-    struct Forward {
+    // A minibatch as the first layer reads it.
+    struct Input {
         Call call;
         GatheredBytes raw;  // bytes, where the first layer reads them as they are
-        Scratch<R> x, notes, z;
+        Scratch<R> x;
         Scratch<const R*> rows;
 
-        Forward(const Network& net, In<R> w, const Batch<R>& batch)
+        explicit Input(const Batch<R>& batch)
             : call{batch.size(), Inputs, batch.training(), batch.draw()},
               raw(bytes_of(batch)),
               x(in_bytes() || lies_ready(batch) ? 0 : batch.size() * Inputs),
-              notes(batch.size() * Layers::notes(Inputs)),
-              z(batch.size() * Layers::width(Inputs)),
               rows(gathers ? batch.size() : 0) {
             for (std::size_t i = 0; !in_bytes() && i < batch.size(); ++i) load(batch, i);
-            with_input([&](auto in) { net.layers_.forward(call, w.data(), in, z.data(), notes.data()); });
-        }
-        void backward(const Network& net, In<R> w, In<R> dz, Out<R> out) const {
-            with_input([&](auto in) {
-                net.layers_.backward(call, w.data(), in, z.data(), notes.data(), dz.data(), static_cast<R*>(nullptr),
-                                     out.data());
-            });
         }
         // f(what the first layer reads)
         template <class F>
@@ -180,6 +249,22 @@ private:
                 kernels::widen_bytes(bytes, to, Inputs, R(batch.examples().shift), R(batch.examples().scale));
             else
                 batch.read(i, Out<R>(to, Inputs));
+        }
+    };
+
+    struct Forward : Input {
+        Scratch<R> notes, z;
+
+        Forward(const Network& net, In<R> w, const Batch<R>& batch)
+            : Input(batch), notes(batch.size() * Layers::notes(Inputs)), z(batch.size() * Layers::width(Inputs)) {
+            this->with_input(
+                [&](auto in) { net.layers_.forward(this->call, w.data(), in, z.data(), notes.data()); });
+        }
+        void backward(const Network& net, In<R> w, In<R> dz, Out<R> out) const {
+            this->with_input([&](auto in) {
+                net.layers_.backward(this->call, w.data(), in, z.data(), notes.data(), dz.data(),
+                                     static_cast<R*>(nullptr), out.data());
+            });
         }
     };
 

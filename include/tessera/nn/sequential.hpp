@@ -111,6 +111,11 @@ public:
         }(std::make_index_sequence<count>{});
     }
 
+    template <std::size_t I>
+    const at<I>& layer() const {
+        return std::get<I>(layers_);
+    }
+
     // What the last layer reads, left in the notes; a single layer reads the input itself.
     static constexpr bool reads_input_last = count <= 1;
     template <class R>

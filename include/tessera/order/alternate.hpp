@@ -17,6 +17,7 @@ namespace tessera::order {
 
 template <class V, class U = V>
 struct Alternate {
+    using Trains = Trained<V, U>;  // gradients in u read v
     V v{};  // gamma_v
     U u{};  // gamma_u
     std::size_t epochs_v = 1, epochs_u = 1;

@@ -7,8 +7,11 @@
 // is taken first. Clipping scales the gradient of the trainable, active group by min(1, clip/(norm + 1e-6)).
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 
 #include <tessera/contracts/site.hpp>
 #include <tessera/kernels/vector.hpp>
@@ -16,6 +19,25 @@
 namespace tessera {
 
 namespace detail {
+
+// f(range) for each run of neighbouring ones of the mask in r.
+template <class F>
+void each_run(const Mask& mask, Range r, F&& f) {
+    // The first coordinate from j on whose bit in `words ^ flip` is set, or r.end.
+    const auto next = [&](std::size_t j, std::uint64_t flip) {
+        while (j < r.end) {
+            const std::uint64_t rest = (mask.words()[j / 64] ^ flip) >> (j % 64);
+            if (rest != 0) return std::min(r.end, j + static_cast<std::size_t>(std::countr_zero(rest)));
+            j = (j / 64 + 1) * 64;
+        }
+        return r.end;
+    };
+    for (std::size_t begin = next(r.begin, 0); begin < r.end;) {
+        const std::size_t end = next(begin, ~std::uint64_t{0});
+        f(Range{begin, end});
+        begin = next(end, 0);
+    }
+}
 
 template <class R>
 double squared_norm(In<R> g, const Terms<R>& terms) {
@@ -27,8 +49,10 @@ double squared_norm(In<R> g, const Terms<R>& terms) {
             sum += part;
             return;
         }
-        for (std::size_t j = r.begin; j < r.end; ++j)
-            if ((*terms.active)[j]) sum += static_cast<double>(g[j]) * static_cast<double>(g[j]);
+        each_run(*terms.active, r, [&](Range run) {
+            for (std::size_t j = run.begin; j < run.end; ++j)
+                sum += static_cast<double>(g[j]) * static_cast<double>(g[j]);
+        });
     });
     return sum;
 }
@@ -41,15 +65,13 @@ void update_range(Out<R> x, In<R> g, const Step<R>& s, R scale, Range r) {
     const R* also = t.also.empty() ? nullptr : t.also.data();
     R* velocity = s.momentum != 0 ? s.velocity->data() : nullptr;
     const auto from = [&](auto* p, std::size_t j) { return p ? p + j : nullptr; };
-    const auto run = [&](std::size_t j, std::size_t n) {
-        kernels::update(x.data() + j, g.data() + j, from(toward, j), from(also, j), from(velocity, j), n, scale, numbers);
+    const auto move = [&](Range run) {
+        const std::size_t j = run.begin;
+        kernels::update(x.data() + j, g.data() + j, from(toward, j), from(also, j), from(velocity, j), run.size(),
+                        scale, numbers);
     };
-    if (!t.active) {
-        run(r.begin, r.size());
-        return;
-    }
-    for (std::size_t j = r.begin; j < r.end; ++j)
-        if ((*t.active)[j]) run(j, 1);
+    if (t.active) each_run(*t.active, r, move);
+    else move(r);
 }
 
 }  // namespace detail

@@ -114,6 +114,19 @@ inline Extra change_violins(const RunRecord& run) {
     return out;
 }
 
+// Test examples by which model is right on them, as the mean over clients (Panchal et al., NeurIPS 2023, Figure 2).
+inline Extra breakdown_bars(const Shares& shares) {
+    return {.id = "breakdown",
+            .title = "Which model is right",
+            .caption = "Test examples by the models that classify them correctly: mean over clients of their shares.",
+            .kind = Kind::bars,
+            .y = {.title = "test examples", .unit = "%"},
+            .categories = {"both", "global only", "personal only", "neither"},
+            .series = {{.name = "",
+                        .y = {100 * shares.both, 100 * shares.global_only, 100 * shares.personal_only,
+                              100 * shares.neither}}}};
+}
+
 inline Extra harmed_clients(const RunRecord& run) {
     Extra out{.id = "harmed",
               .title = "Clients that personalization harms",

@@ -60,7 +60,8 @@ inline Extra spread_over_seeds(const std::vector<RunRecord>& runs) {
               .kind = Kind::line,
               .x = {.title = "clients in order of mean change", .integers = true},
               .y = detail::change_axis(),
-              .series = {{.name = "mean"}, {.name = "least", .dashed = true}, {.name = "most", .dashed = true}}};
+              .series = {{.name = "mean"}, {.name = "least", .dashed = true}, {.name = "most", .dashed = true}},
+              .shaded = true};
     for (const auto& each : all) {
         const double row[] = {each.mean, each.low, each.high};
         for (std::size_t s = 0; s < 3; ++s) {

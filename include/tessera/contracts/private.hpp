@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What privacy of single examples needs to know: how far one of them may move a sum, which noisy steps were taken, how
+// examples were drawn, and which of a method's rules are behind what leaves a client.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include <tessera/contracts/model.hpp>
+#include <tessera/core/error.hpp>
+
+namespace tessera {
+
+// `steps` Gaussian steps on samples of `rate` of the data, each with noise of `noise` times what one example can move.
+struct Spent {
+    double rate = 1, noise = 0;
+    std::uint64_t steps = 0;
+};
+inline void validate(const Spent& s) {  // a sentence is made only when it is needed: steps take nothing from the heap
+    if (!(s.rate >= 0 && s.rate <= 1))
+        throw ConfigError("a sampling rate lies in [0, 1], not " + std::to_string(s.rate));
+    if (!(s.noise >= 0 && std::isfinite(s.noise)))
+        throw ConfigError("a noise multiplier is 0 or more, not " + std::to_string(s.noise));
+}
+// One entry for each rate and noise, so a ledger is as long as a client has settings, not steps.
+inline void spend(Vec<Spent>& all, const Spent& more) {
+    validate(more);
+    if (more.steps == 0) return;
+    for (Spent& s : all)
+        if (s.rate == more.rate && s.noise == more.noise) {
+            s.steps += more.steps;
+            return;
+        }
+    all.push_back(more);
+}
+
+// The most one example may add, over the coordinates that train. Contributions are cut to the norm less 2^-20 of it,
+// so that rounding them to float (2^-24) leaves them within; one that is not finite counts as zero.
+template <class R>
+struct Clip {
+    double norm = std::numeric_limits<double>::infinity();
+    Where on{};
+    const Mask* active = nullptr;
+
+    double factor(double squared) const {
+        if (!std::isfinite(squared)) return 0;
+        const double length = std::sqrt(squared), most = norm * (1 - 0x1p-20);
+        return length <= most ? 1 : most / length;
+    }
+};
+
+// Refinement: sum_i c_i g_i, c_i = clip.factor(|g_i|^2), without one gradient per example in memory. Writes where
+// clip.on selects, other coordinates of out may hold anything. Returns the mean loss.
+template <class M>
+concept ClippingModel =
+    Model<M> && requires(const M model, In<real<M>> x, const Batch<real<M>>& b, const Clip<real<M>>& clip,
+                         Out<real<M>> out) {
+        { model.clips(clip) } -> std::same_as<bool>;
+        { model.clipped_sum(x, b, clip, out) } -> std::convertible_to<double>;
+    };
+
+// The same for any model: one gradient after the other.
+template <Model M>
+double clipped_sum_one_by_one(const M& model, In<real<M>> x, const Batch<real<M>>& b, const Clip<real<M>>& clip,
+                              Out<real<M>> out) {
+    using R = real<M>;
+    const auto selected = [&](auto&& f) {
+        clip.on.each(x.size(), [&](Range r) {
+            for (std::size_t j = r.begin; j < r.end; ++j)
+                if (!clip.active || (*clip.active)[j]) f(j);
+        });
+    };
+    for (R& sum : out) sum = 0;
+    Vec<R> g(x.size());
+    double loss = 0;
+    for (std::size_t i = 0; i < b.size(); ++i) {
+        const double own = model.gradient(x, b.part(i, 1), g);
+        double squared = 0;
+        selected([&](std::size_t j) { squared += static_cast<double>(g[j]) * static_cast<double>(g[j]); });
+        if (!std::isfinite(squared)) continue;  // by selection: 0 * Inf would be NaN
+        const double factor = clip.factor(squared);
+        selected([&](std::size_t j) { out[j] += static_cast<R>(factor * static_cast<double>(g[j])); });
+        loss += own;
+    }
+    return b.size() > 0 ? loss / static_cast<double>(b.size()) : 0;
+}
+template <Model M>
+double clipped_sum(const M& model, In<real<M>> x, const Batch<real<M>>& b, const Clip<real<M>>& clip,
+                   Out<real<M>> out) {
+    if constexpr (ClippingModel<M>)
+        if (model.clips(clip)) return model.clipped_sum(x, b, clip, out);
+    return clipped_sum_one_by_one(model, x, b, clip, out);
+}
+
+// How a private step comes by its examples decides what it costs: there is no way to count the one as the other.
+//
+//   draw(at, b, rate, key)       the batches of this step, given the one that the method passed
+//   expected(at, rate)           what the sum is divided by, never the size that happened to come
+//   cost(at, rate, noise, step)  of step number `step` of a walk
+namespace sampling {
+
+// Each example by itself, with probability `rate`; batches vary and may be empty. The batch of the method is only its
+// place in time.
+struct Poisson {
+    static constexpr std::string_view words = "Poisson samples", adjacency = "one example added or removed";
+
+    template <class S, class B>
+    static auto draw(const S& at, const B&, double rate, Key key) {
+        return at.poisson(rate, 1, key);
+    }
+    template <class S>
+    static double expected(const S& at, double rate) {
+        return rate * static_cast<double>(at.ids.size());
+    }
+    template <class S>
+    static Spent cost(const S&, double rate, double noise, std::uint64_t) {
+        return {rate, noise, 1};
+    }
+};
+
+// The batches of shuffled passes, as they come. They are not Poisson samples and must not be counted so (Chua et al.,
+// ICML 2024): an example is in one batch of each pass, so a pass costs one step on all data. An example that is
+// replaced moves a sum by twice the norm.
+struct Epochs {
+    static constexpr std::string_view words = "shuffled passes, no amplification",
+                                      adjacency = "one example replaced";
+
+    template <class S, class B>
+    static auto draw(const S&, const B& b, double, Key key) {
+        decltype(S{}.epochs(1)) one(b.examples());
+        one.append(b.ids(), key);
+        return one;
+    }
+    template <class S>
+    static double expected(const S& at, double) {
+        return static_cast<double>(std::min(at.batch_size(), at.ids.size()));
+    }
+    template <class S>
+    static Spent cost(const S& at, double, double noise, std::uint64_t step) {
+        return {1, noise / 2, step % at.batch_count() == 0 ? 1u : 0u};
+    }
+};
+
+}  // namespace sampling
+
+// A method that can be private says which of its rules are behind what a client sends, or behind anything that reads,
+// and which are behind what it keeps and nothing sent ever reads:
+//
+//   using Released = Trained<Local>;
+//   using Kept = Trained<Own>;
+//
+// A rule is private if it says `static constexpr bool adds_noise = true`.
+template <class... Rules>
+struct Trained {};
+
+namespace detail {
+template <class Q>
+consteval bool noisy() {
+    if constexpr (requires { Q::adds_noise; }) return Q::adds_noise;
+    else return false;
+}
+template <class List>
+inline constexpr bool all_noisy = false;
+template <class... Rules>
+inline constexpr bool all_noisy<Trained<Rules...>> = (noisy<Rules>() && ...);
+}  // namespace detail
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a client's noise must cover. With neighbouring data a personal state that was trained without noise differs, and
+// then every clipped gradient that reads it may differ too: the sum moves by far more than one example's norm.
+#pragma once
+
+#include <string_view>
+#include <type_traits>
+
+#include <tessera/contracts/private.hpp>
+
+namespace tessera::detail {
+
+template <class Me>
+struct ReleasedBy {
+    using type = void;
+};
+template <class Me>
+    requires requires { typename Me::Released; }
+struct ReleasedBy<Me> {
+    using type = typename Me::Released;
+};
+template <class Me>  // a split model: whatever its order trains
+    requires(!requires { typename Me::Released; } &&
+             requires { typename std::remove_cvref_t<decltype(Me::order)>::Trains; })
+struct ReleasedBy<Me> {
+    using type = typename std::remove_cvref_t<decltype(Me::order)>::Trains;
+};
+template <class Me>
+using released_t = typename ReleasedBy<Me>::type;
+
+template <class Me>
+consteval bool releases_only_noise() {
+    constexpr bool searches = requires { &Me::masking; }, guesses = requires { &Me::prior; };
+    constexpr bool routes = requires { &Me::gate; }, ordered = requires { &Me::order; };
+    static_assert(!searches, "tessera::Private: this method's masks are chosen by data without noise and leave the "
+                             "client; privacy of examples needs masks that no data chose");
+    static_assert(!guesses, "tessera::Private: this method's prior reads data and personal state without noise, and "
+                            "what it releases reads the prior; use client-level privacy (fold::PrivateMean)");
+    static_assert(!routes, "tessera::Private: this method's local branch is trained without noise, and the gradients "
+                           "it releases read it; use client-level privacy (fold::PrivateMean)");
+    constexpr bool says = !std::is_void_v<released_t<Me>>, known = searches || guesses || routes;
+    static_assert(known || says || !ordered,
+                  "tessera::Private: this order takes the gradients of both parts at once, so no example of either is "
+                  "clipped by itself; use order::Alternate (FedAlt) with rule::DpSgd for both");
+    static_assert(known || says || ordered,
+                  "tessera::Private: this method does not say which rules are behind what it releases "
+                  "(`using Released = Trained<...>`), so nothing can be promised for it");
+    static_assert(known || !says || all_noisy<released_t<Me>>,
+                  "tessera::Private: what this method releases reads state that is trained without noise; every rule "
+                  "behind it must be rule::DpSgd");
+    return true;
+}
+
+// Of what stays on a client and has no noise, for the report.
+template <class Me>
+constexpr std::string_view kept_in_words() {
+    if constexpr (requires { typename Me::Kept; }) {
+        if constexpr (!all_noisy<typename Me::Kept>)
+            return "personal models are trained without noise; they are not covered and must never leave their client";
+        else return "personal models are covered";
+    } else {
+        return "nothing personal is kept";
+    }
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A model on the active coordinates of a mask, as an objective in those alone: f(m o w) in the packed values of w.
+//
+// Parameters, gradients and messages are packed, so every rule works on them as they are, and clipping sees the masked
+// gradient (D-SPA-2). Made once a visit; model and mask must outlive it. A network runs layer by layer
+// (nn/sparse_layers.hpp); any other model, and a network that no layer of which gains by it, on zero-filled weights.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+
+#include <tessera/contracts/sparse.hpp>
+#include <tessera/core/arena.hpp>
+#include <tessera/core/mask.hpp>
+#include <tessera/nn/layer.hpp>
+#include <tessera/nn/sparse_layers.hpp>
+
+namespace tessera::nn {
+
+using tessera::Arithmetic;
+
+namespace detail {
+
+// The layout of the packed vector: the model's, each segment as long as its active part.
+inline Vec<Segment> packed_layout(Layout layout, const Mask& mask) {
+    Vec<Segment> segments;
+    for (Segment s : layout) {
+        const std::size_t active = count_active(mask, s.offset, s.end());
+        s.offset = count_active(mask, 0, s.offset);
+        s.shape = {active, 1, 1, 1};
+        s.rank = 1;
+        segments.push_back(s);
+    }
+    return segments;
+}
+
+}  // namespace detail
+
+template <Model M>
+class Sparse {
+    using Form = detail::Layered<M>;
+
+public:
+    using Real = real<M>;
+
+    // What pays is the same for every size of batch (nn/sparse_layers.hpp), so that is not looked at here.
+    Sparse(const M& model, const Mask& mask, std::size_t, [[maybe_unused]] Arithmetic how = Arithmetic::table)
+        : model_(&model), mask_(&mask), segments_(detail::packed_layout(model.layout(), mask)), active_(mask.count()) {
+        if constexpr (Form::exists) layers_ = Form::plan(mask, how);
+    }
+
+    Layout layout() const { return segments_; }
+    std::size_t outputs() const { return model_->outputs(); }
+    double forward_flops() const {
+        if constexpr (Form::exists) return Form::flops(*mask_);
+        else if constexpr (CountedModel<M>)
+            return model_->forward_flops() * static_cast<double>(active_) / static_cast<double>(mask_->size());
+        else return 0;
+    }
+
+    double gradient(In<Real> packed, const Batch<Real>& batch, Out<Real> out) const {
+        if constexpr (Form::exists)
+            if (layered()) {
+                typename Form::Run run(*model_, *mask_, layers_, packed, batch);
+                const double loss = Form::loss(batch, run.outputs());
+                run.backward(packed.data(), out.data());
+                return loss;
+            }
+        if (full()) return model_->gradient(packed, batch, out);
+        Vec<Real> dense(mask_->size());
+        const double loss = full_gradient(packed, batch, dense);
+        detail::gather_active(*mask_, 0, mask_->size(), dense.data(), out.data());
+        return loss;
+    }
+    void predict(In<Real> packed, const Batch<Real>& batch, Out<Real> out) const {
+        if constexpr (Form::exists)
+            if (layered()) {
+                typename Form::Run run(*model_, *mask_, layers_, packed, batch);
+                std::copy_n(run.outputs().data(), run.outputs().size(), out.begin());
+                Form::to_predictions(out.first(run.outputs().size()));
+                return;
+            }
+        if (full()) model_->predict(packed, batch, out);
+        else model_->predict(whole(packed), batch, out);
+    }
+
+    // Where layers run by themselves, or nothing is missing. A scope must not cut a layer in two.
+    bool fuses([[maybe_unused]] const Step<Real>& s) const {
+        if constexpr (Form::exists)
+            if (layered()) {
+                bool whole = s.clip == 0 && !s.terms.active;
+                for (const auto& layer : layers_)
+                    whole = whole && (s.terms.on.covers(layer.packed) || !s.terms.on.touches(layer.packed));
+                return whole;
+            }
+        if constexpr (FusedModel<M>) return full() && model_->fuses(s);
+        else return false;
+    }
+    double step(Out<Real> packed, const Batch<Real>& batch, const Step<Real>& s) const {
+        if constexpr (Form::exists)
+            if (layered()) {
+                typename Form::Run run(*model_, *mask_, layers_, packed, batch);
+                const double loss = Form::loss(batch, run.outputs());
+                run.step(packed.data(), Update<Real>{.pulls = {s.terms.pull != 0 ? s.terms.toward.data() : nullptr,
+                                                               s.terms.also.data(),
+                                                               s.momentum != 0 ? s.velocity->data() : nullptr},
+                                                     .numbers = {Real(s.rate), Real(s.decay), Real(s.terms.pull),
+                                                                 Real(s.momentum)},
+                                                     .on = &s.terms.on});
+                return loss;
+            }
+        if constexpr (FusedModel<M>) return model_->step(packed, batch, s);
+        else return 0;
+    }
+
+    // The gradient in every coordinate of the model, at the point with zeros in place: what a mask search ranks.
+    double full_gradient(In<Real> packed, const Batch<Real>& batch, Out<Real> dense) const {
+        return model_->gradient(whole(packed), batch, dense);
+    }
+    Vec<Real> whole(In<Real> packed) const {
+        Vec<Real> dense(mask_->size());
+        detail::fill_active(*mask_, 0, mask_->size(), packed.data(), dense.data());
+        return dense;
+    }
+
+private:
+    bool layered() const { return !layers_.empty(); }
+    bool full() const { return active_ == mask_->size(); }
+
+    const M* model_;
+    const Mask* mask_;
+    Vec<Segment> segments_;
+    std::size_t active_;
+    Vec<detail::SparseLayer> layers_;
+};
+
+// A model that brings its own form is asked for it.
+template <SparseModel M>
+class Sparse<M> {
+public:
+    using Real = real<M>;
+
+    Sparse(const M& model, const Mask& mask, std::size_t batch, Arithmetic how = Arithmetic::table)
+        : form_(model.sparse(mask, batch, how)) {}
+
+    Layout layout() const { return form_.layout(); }
+    std::size_t outputs() const { return form_.outputs(); }
+    double forward_flops() const { return form_.forward_flops(); }
+    double gradient(In<Real> packed, const Batch<Real>& b, Out<Real> out) const {
+        return form_.gradient(packed, b, out);
+    }
+    void predict(In<Real> packed, const Batch<Real>& b, Out<Real> out) const { form_.predict(packed, b, out); }
+    bool fuses(const Step<Real>& s) const { return form_.fuses(s); }
+    double step(Out<Real> packed, const Batch<Real>& b, const Step<Real>& s) const { return form_.step(packed, b, s); }
+    double full_gradient(In<Real> packed, const Batch<Real>& b, Out<Real> dense) const {
+        return form_.full_gradient(packed, b, dense);
+    }
+    Vec<Real> whole(In<Real> packed) const { return form_.whole(packed); }
+
+private:
+    std::invoke_result_t<decltype(&M::sparse), const M&, const Mask&, std::size_t, Arithmetic> form_;
+};
+
+// The sparse form of a model chosen at run time. It comes from the arena, so a warm round asks nothing of the heap.
+template <class R>
+class AnySparse {
+public:
+    using Real = R;
+
+    template <class M>
+    static AnySparse of(const M& model, const Mask& mask, std::size_t batch, Arithmetic how) {
+        AnySparse any;
+        any.held_ = std::allocate_shared<const Held<M>>(ArenaAllocator<Held<M>>(), model, mask, batch, how);
+        return any;
+    }
+
+    Layout layout() const { return held_->layout(); }
+    std::size_t outputs() const { return held_->outputs(); }
+    double forward_flops() const { return held_->forward_flops(); }
+    double gradient(In<R> packed, const Batch<R>& b, Out<R> out) const { return held_->gradient(packed, b, out); }
+    void predict(In<R> packed, const Batch<R>& b, Out<R> out) const { held_->predict(packed, b, out); }
+    bool fuses(const Step<R>& s) const { return held_->fuses(s); }
+    double step(Out<R> packed, const Batch<R>& b, const Step<R>& s) const { return held_->step(packed, b, s); }
+    double full_gradient(In<R> packed, const Batch<R>& b, Out<R> dense) const {
+        return held_->full_gradient(packed, b, dense);
+    }
+    Vec<R> whole(In<R> packed) const { return held_->whole(packed); }
+
+private:
+    struct Interface {
+        virtual ~Interface() = default;
+        virtual Layout layout() const = 0;
+        virtual std::size_t outputs() const = 0;
+        virtual double forward_flops() const = 0;
+        virtual double gradient(In<R>, const Batch<R>&, Out<R>) const = 0;
+        virtual void predict(In<R>, const Batch<R>&, Out<R>) const = 0;
+        virtual bool fuses(const Step<R>&) const = 0;
+        virtual double step(Out<R>, const Batch<R>&, const Step<R>&) const = 0;
+        virtual double full_gradient(In<R>, const Batch<R>&, Out<R>) const = 0;
+        virtual Vec<R> whole(In<R>) const = 0;
+    };
+    template <class M>
+    struct Held final : Interface {
+        Sparse<M> form;
+        Held(const M& model, const Mask& mask, std::size_t batch, Arithmetic how) : form(model, mask, batch, how) {}
+
+        Layout layout() const override { return form.layout(); }
+        std::size_t outputs() const override { return form.outputs(); }
+        double forward_flops() const override { return form.forward_flops(); }
+        double gradient(In<R> x, const Batch<R>& b, Out<R> out) const override { return form.gradient(x, b, out); }
+        void predict(In<R> x, const Batch<R>& b, Out<R> out) const override { form.predict(x, b, out); }
+        bool fuses(const Step<R>& s) const override { return form.fuses(s); }
+        double step(Out<R> x, const Batch<R>& b, const Step<R>& s) const override { return form.step(x, b, s); }
+        double full_gradient(In<R> x, const Batch<R>& b, Out<R> dense) const override {
+            return form.full_gradient(x, b, dense);
+        }
+        Vec<R> whole(In<R> x) const override { return form.whole(x); }
+    };
+
+    std::shared_ptr<const Interface> held_;
+};
+
+}  // namespace tessera::nn

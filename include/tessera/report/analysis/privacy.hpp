@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a run has promised to hide, client by client. A mean would hide the client that paid most, so the largest
+// epsilon comes first; and an epsilon says nothing without what it assumes, so that stands in the same table.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include <tessera/core/error.hpp>
+#include <tessera/report/extra.hpp>
+
+namespace tessera::report::analysis {
+
+struct PrivacyStatement {
+    std::vector<double> epsilon;  // of each client
+    double delta = 1e-5;
+    std::string adjacency, sampling, conversion, noise, personal;
+};
+
+// The q-quantile of sorted values: the smallest that is not below a share q of them.
+inline double quantile(const std::vector<double>& sorted, double q) {
+    const auto rank = static_cast<std::size_t>(std::ceil(q * static_cast<double>(sorted.size())));
+    return sorted[std::max<std::size_t>(rank, 1) - 1];
+}
+
+inline Extra privacy_table(const PrivacyStatement& s) {
+    tessera::detail::require(!s.epsilon.empty(), "a privacy statement needs the epsilon of at least one client");
+    auto sorted = s.epsilon;
+    std::sort(sorted.begin(), sorted.end());
+    double mean = 0;
+    for (const double e : sorted) mean += e / static_cast<double>(sorted.size());
+    Extra out{.id = "privacy",
+              .title = "Differential privacy of single examples",
+              .caption = "Epsilon of what each client has released so far, by Renyi accounting. The sizes of the "
+                         "clients' data, and the losses and accuracies in this report, are not covered by it.",
+              .kind = Kind::table,
+              .series = {{.name = "value"}}};
+    const auto number = [&](const std::string& name, double value) {
+        out.categories.push_back(name);
+        out.series[0].y.push_back(value);
+        char text[40];
+        std::snprintf(text, sizeof text, "%.6g", value);
+        out.series[0].texts.push_back(std::isfinite(value) ? text : "infinite: nothing is hidden");
+    };
+    const auto words = [&](const std::string& name, const std::string& value) {
+        out.categories.push_back(name);
+        out.series[0].y.push_back(std::nan(""));
+        out.series[0].texts.push_back(value);
+    };
+    number("epsilon, largest", sorted.back());
+    number("epsilon, 95 % of clients", quantile(sorted, 0.95));
+    number("epsilon, median", quantile(sorted, 0.5));
+    number("epsilon, mean", mean);
+    number("epsilon, smallest", sorted.front());
+    number("delta", s.delta);
+    number("clients", static_cast<double>(sorted.size()));
+    words("neighbours", s.adjacency);
+    words("examples are drawn as", s.sampling);
+    words("conversion", s.conversion);
+    words("noise", s.noise);
+    words("personal models", s.personal);
+    return out;
+}
+
+}  // namespace tessera::report::analysis
