@@ -178,6 +178,14 @@ def sparse_visit(density):
     return lambda run, pick: run.faster("sparse", f"visit/{density}/tessera", "visit/dense/tessera", pick)
 
 
+def hard_routing(theirs):
+    return lambda run, pick: 1 / run.faster("routing", "dnn3/hard", f"dnn3/{theirs}", pick)
+
+
+def private_step(source):
+    return lambda run, pick: 1 / run.faster("private_step", f"private_step/{source}", "private_step/sgd", pick)
+
+
 def allocations(run, _):
     counts = [run.counter("round", name, "allocations") for name in run.names("round")
               if name.endswith(("/t1", "/t2")) and not name.startswith("evaluate")
@@ -218,6 +226,10 @@ PROMISES = [
     *masked_promises("0.05", 7.2, 14, 11),
     Promise("sparse visit 784-512-512-10, density 0.50", "dense visit", sparse_visit("0.50"), 1.15),
     Promise("", "at density 0.20", sparse_visit("0.20"), 2.2),
+    Promise("hard routing of 1,000 rows, 784-512-512-512-10", "soft routing (at most)", hard_routing("soft"), 0.62, None, "x",
+            True),
+    Promise("", "plain net and router (at most)", hard_routing("plain_and_router"), 1.10, None, "x", True),
+    Promise("DP-SGD step, DNN, batch 64, keyed noise", "plain step (at most)", private_step("keyed"), 2.5, None, "x", True),
     Promise("one-step MCLR clients, 20,000 of them", "plain PyTorch's rate", clients_rate, 10),
     Promise("`amx` DNN step", "our `avx512` step", amx, 1.5),
     Promise("heap allocations in a warm round", "(at most)", allocations, 0, None, "count", True),

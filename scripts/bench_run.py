@@ -28,6 +28,8 @@ PROBLEMS = {
     "mean": ({"mean": "*/torch_*"}, r"^whole/(tessera|read_)"),
     "select": ({"topk": "*/torch_topk"}, r"^top20/(tessera|nth_element|two_passes)$"),
     "sparse": ({"masked_step": "*/torch_masked"}, r"^(784x256/(dense|0.20)|visit/.*)/(tessera|onednn)$"),
+    "routing": ({}, r"^dnn3/(hard|soft|plain_and_router)$"),
+    "private_step": ({}, r"^private_step/(sgd|keyed|system)$"),
     "round": ({"round_plain": "*/torch_plain"}, r"^(fedavg|pfedme|tiny)/"),
 }
 QUICK_SCRIPTS = ["dense_step_plain", "dense_step_expert", "round_plain"]

@@ -36,8 +36,6 @@ void make_private(Options& o, const NamedValues& settings) {
     if (settings.empty()) return;
     if (!o.stages.empty() || o.algorithm.empty())
         throw tessera::ConfigError("--dp goes with --algorithm; a stage is private by its name, as in fedavg-dp");
-    if (o.stateless)
-        throw tessera::ConfigError("--dp needs clients that remember what they have spent; leave --stateless out");
     const auto known = private_methods();
     const std::string name = o.algorithm + "-dp";
     if (std::ranges::none_of(known, [&](const Entry& e) { return e.name == name; })) {

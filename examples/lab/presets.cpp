@@ -106,9 +106,9 @@ const std::vector<Preset>& presets() {
         {"fedspa/fmnist-b", "FedSpa's setting B on Fashion-MNIST, Dirichlet 0.1",
          "fashion-mnist", "dirichlet:0.1", "dnn", 100, 10, 400, 128, "", fedspa()},
         {"flow/fmnist-dir01", "Flow's setting on Fashion-MNIST, Dirichlet 0.1 at equal client sizes",
-         "fashion-mnist", "dirichlet-fixed:0.1", "dnn3", 100, 10, 200, 20, "", flow()},
+         "fashion-mnist", "dirichlet-fixed:0.1", "dnn", 100, 10, 200, 20, "", flow()},
         {"flow/fmnist-dir06", "Flow's setting on Fashion-MNIST, Dirichlet 0.6 at equal client sizes",
-         "fashion-mnist", "dirichlet-fixed:0.6", "dnn3", 100, 10, 200, 20, "", flow()},
+         "fashion-mnist", "dirichlet-fixed:0.6", "dnn", 100, 10, 200, 20, "", flow()},
     };
     return all;
 }

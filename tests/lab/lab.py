@@ -364,6 +364,9 @@ def phases_of_rounds(program, folder):
     on_run = [e["name"] for e in spans if e["tid"] == 0]
     expect([n for n in on_run if n.startswith("round")] == [f"round {r}" for r in range(1, 5)], f"rounds: {on_run}")
     expect(on_run.count("merge") == 4 and on_run.count("evaluate") == 2, f"phases: {on_run}")
+    for record in (traced, plain):  # the report needs no trace
+        phases = [[p["name"] for p in r["phases"]] for r in json.loads(record.read_text())["rounds"]]
+        expect(phases == [["visits", "merge"], ["visits", "merge", "evaluate"]] * 2, f"phases in JSON: {phases}")
     rounds = [e for e in spans if e["name"].startswith("round ")]
     for visit in (e for e in spans if e["name"] == "visit"):
         inside = any(r["ts"] <= visit["ts"] and visit["ts"] + visit["dur"] <= r["ts"] + r["dur"] + 1e-3 for r in rounds)
@@ -521,8 +524,11 @@ def several_seeds(program, folder):
         expect(abs(number["value"] - statistics.mean(values)) < 1e-12, "the mean over seeds")
         expect(abs(number["deviation"] - statistics.stdev(values)) < 1e-12, "the deviation over seeds")
     expect("\u00b1" in said and "seed 3" in said, f"the summary: {said}")
-    for figure in ["seeds-personal-accuracy", "seeds-global-loss", "seeds"]:
-        expect(f'id="fig-extra-{figure}"' in page.read_text(), f"{figure} is not in the report")
+    drawn = page.read_text()
+    expect('id="fig-extra-seeds"' in drawn, "how clients' changes vary over seeds is not in the report")
+    for figure in ["accuracy", "loss"]:
+        curves = drawn.split(f'id="fig-{figure}"')[1].split("</figure>")[0]
+        expect(curves.count('class="band"') == 2, f"{figure}: no band for each model")
     expect({p.name for p in folder.glob("s-*")} == {f"s-seed-{i}.{kind}" for i in (1, 2, 3) for kind in ("csv", "npz")},
            "files of one run")
     ran(lab(program, *arguments, "--seeds", "3,1", "--split-seed", "9", "--json", one))

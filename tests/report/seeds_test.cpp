@@ -61,24 +61,36 @@ TEST_CASE("mean and deviation over seeds, of what every run has") {
     CHECK(over_seeds({}).empty());
 }
 
-TEST_CASE("a band is the mean between the least and the most") {
-    const auto bands = bands_over_seeds({run_of(1, {0.5, 0.7}), run_of(2, {0.6, 0.9})});
-    REQUIRE(bands.size() == 1);  // no global model, no loss
-    bands[0].validate();
-    CHECK(bands[0].series[0].y[1] == doctest::Approx(80));
-    CHECK(bands[0].series[1].y[0] == doctest::Approx(50));
-    CHECK(bands[0].series[2].y[0] == doctest::Approx(60));
-    const std::string page = to_html({run_of(1, {0.5, 0.7}), run_of(2, {0.6, 0.9})}, "Seeds", bands);
-    CHECK(page::well_nested(page));
-    CHECK(page::count(page::figure(page, "extra-seeds-personal-accuracy"), "class=\"band\"") == 1);
-    CHECK(page::count(page::figure(page, "accuracy"), "class=\"band\"") == 0);
-    auto two = bands[0];
-    two.series.pop_back();
-    CHECK_THROWS_WITH_AS(two.validate(), doctest::Contains("shaded"), tessera::ConfigError);
-    // A round that one run did not evaluate has no band.
+TEST_CASE("curves over seeds are the mean between the least and the most") {
+    const auto curves = [](const std::vector<RunRecord>& runs) {
+        const std::string page = to_html(runs, "Seeds");
+        CHECK(page::well_nested(page));
+        return page::figure(page, "accuracy");
+    };
+    const std::string drawn = curves({run_of(1, {0.5, 0.7}), run_of(2, {0.6, 0.9})});
+    CHECK(page::count(drawn, "class=\"band\"") == 1);  // no global model
+    CHECK(drawn.find("data-p=\"1,55,50,60 2,80,70,90 \"") != std::string::npos);
+    // A round that one run did not evaluate has no band; another setting is another line.
     auto rare = run_of(2, {0.6, 0.9});
     rare.rounds[0].evaluations.clear();
-    CHECK(bands_over_seeds({run_of(1, {0.5, 0.7}), rare})[0].series[0].x == std::vector{2.0});
+    CHECK(curves({run_of(1, {0.5, 0.7}), rare}).find("data-p=\"2,80,70,90 \"") != std::string::npos);
+    auto other = run_of(2, {0.6, 0.9});
+    other.set("rate", 0.25);
+    CHECK(page::count(curves({run_of(1, {0.5, 0.7}), other}), "class=\"band\"") == 0);
+}
+
+TEST_CASE("three lines can be shaded, a middle and its limits") {
+    Extra lines{.id = "band",
+                .title = "Band",
+                .series = {{.name = "mean", .x = {1, 2}, .y = {2, 3}},
+                           {.name = "least", .x = {1, 2}, .y = {1, 2}},
+                           {.name = "most", .x = {1, 2}, .y = {4, 5}}}};
+    const auto bands = [&] { return page::count(to_html({run_of(1, {0.5})}, "Band", {lines}), "class=\"band\""); };
+    CHECK(bands() == 0);
+    lines.shaded = true;
+    CHECK(bands() == 1);
+    lines.series.pop_back();
+    CHECK_THROWS_WITH_AS(lines.validate(), doctest::Contains("shaded"), tessera::ConfigError);
 }
 
 TEST_CASE("the file of several seeds gives back its runs and their numbers") {

@@ -7,6 +7,7 @@
 // its namesake in reference/dense.hpp says.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -108,16 +109,21 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void affine_body(const R* const* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
                                 std::size_t out) {
     constexpr std::size_t M = Bytes == 64 ? 5 : 4, N = Bytes == 64 ? 5 : 2;  // 25 of 32 registers, 8 of 16
+    // Half a mebibyte of x at a time stays in L2 while all of w goes by: 1,000 rows of 512 in half the time.
+    const std::size_t block = std::max<std::size_t>((std::size_t{1} << 19) / (in * sizeof(R) + 1) / M * M, M);
+    std::size_t begin = 0, end = 0;
     const auto rows_against = [&]<std::size_t Outputs>(std::size_t o) __attribute__((always_inline)) {
         const R* bo = bias ? bias + o : nullptr;
-        std::size_t b = 0;
-        for (; b + M <= batch; b += M)
-            dot_tile<R, Bytes, M, Outputs>(x + b, w + o * in, bo, y + b * out + o, in, out);
-        for (; b < batch; ++b) dot_tile<R, Bytes, 1, Outputs>(x + b, w + o * in, bo, y + b * out + o, in, out);
+        std::size_t b = begin;
+        for (; b + M <= end; b += M) dot_tile<R, Bytes, M, Outputs>(x + b, w + o * in, bo, y + b * out + o, in, out);
+        for (; b < end; ++b) dot_tile<R, Bytes, 1, Outputs>(x + b, w + o * in, bo, y + b * out + o, in, out);
     };
-    std::size_t o = 0;
-    for (; o + N <= out; o += N) rows_against.template operator()<N>(o);  // N rows of w stay in L1 meanwhile
-    for (; o < out; ++o) rows_against.template operator()<1>(o);
+    for (; begin < batch; begin = end) {
+        end = std::min(batch, begin + block);
+        std::size_t o = 0;
+        for (; o + N <= out; o += N) rows_against.template operator()<N>(o);  // N rows of w stay in L1 meanwhile
+        for (; o < out; ++o) rows_against.template operator()<1>(o);
+    }
 }
 
 // The same pointer, of unknown origin: addresses of a tile are computed in the tile. Otherwise GCC carries one

@@ -19,6 +19,7 @@ template <class Inner>
 struct Private {
     static_assert(detail::releases_only_noise<Inner>());
     static constexpr auto by_default = Verbs{};
+    static constexpr bool needs_memory = true;  // a client that forgot its ledger would spend anew
     Inner inner{};
     double delta = 1e-5;
     template <class R> using Server = server_t<Inner, R>;
@@ -62,9 +63,7 @@ struct Private {
         else return server.w;
     }
     auto epsilon(const auto& me) const { return privacy::guarantee(me.ledger, delta); }
-    void validate() const {
-        detail::require(delta > 0 && delta < 1, "delta must lie in (0, 1)");
-    }
+    void validate() const { detail::require(delta > 0 && delta < 1, "delta must lie in (0, 1)"); }
 };
 
 }  // namespace tessera

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -17,39 +15,6 @@
 #include <tessera/report/text.hpp>
 
 namespace tessera::report {
-
-namespace detail {
-class CsvRow {
-public:
-    explicit CsvRow(std::string& out) : out_(out) {}
-    CsvRow(const CsvRow&) = delete;
-    CsvRow& operator=(const CsvRow&) = delete;
-    ~CsvRow() { out_ += "\r\n"; }
-
-    template <class T>
-    CsvRow& operator<<(const T& field) {
-        if (!first_) out_ += ',';
-        first_ = false;
-        if constexpr (std::integral<T>) out_ += digits(field);
-        else if constexpr (std::floating_point<T>) out_ += std::isfinite(field) ? digits(field) : "";
-        else text(field);
-        return *this;
-    }
-
-private:
-    void text(std::string_view field) {
-        if (field.find_first_of(",\"\r\n") == std::string_view::npos) {
-            out_ += field;
-            return;
-        }
-        out_ += '"';
-        for (const char c : field) out_.append(c == '"' ? 2U : 1U, c);
-        out_ += '"';
-    }
-    std::string& out_;
-    bool first_ = true;
-};
-}  // namespace detail
 
 // A round without evaluations has one row with empty tags.
 inline std::string rounds_csv(const RunRecord& run) {

@@ -16,6 +16,9 @@
 #include <tessera/report/evaluation.hpp>
 #include <tessera/report/extra.hpp>
 #include <tessera/report/html_assets.hpp>
+#include <tessera/report/html_clients.hpp>
+#include <tessera/report/html_cost.hpp>
+#include <tessera/report/html_data.hpp>
 #include <tessera/report/html_extras.hpp>
 #include <tessera/report/html_figures.hpp>
 #include <tessera/report/record.hpp>
@@ -33,7 +36,9 @@ public:
     std::string write() {
         put(out_,
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-            "content=\"width=device-width, initial-scale=1\">\n<title>",
+            "content=\"width=device-width, initial-scale=1\">\n<meta http-equiv=\"Content-Security-Policy\" "
+            "content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: "
+            "blob:\">\n<title>",
             escape_html(title_), "</title>\n<style>", style, "</style>\n</head>\n<body>\n<main>\n<header><h1>",
             escape_html(title_), "</h1>");
         subtitle();
@@ -44,10 +49,12 @@ public:
         out_ += curves(runs_, "accuracy", "Accuracy over rounds", Metric::accuracy, {"accuracy", "%"}, 100);
         out_ += curves(runs_, "loss", "Loss over rounds", Metric::loss, {"loss"}, 1);
         out_ += "</div>\n<h2>What personalization does to each client</h2>\n<div class=\"grid\">\n";
-        put(out_, gain_against_size(runs_), gain_sorted(runs_), "</div>\n");
+        put(out_, gain_against_size(runs_), gain_sorted(runs_), accuracy_histogram(runs_), accuracy_violins(runs_),
+            "</div>\n");
         spread_table();
         out_ += extra_figures(runs_, across_);
-        put(out_, "<h2>Cost</h2>\n<div class=\"grid\">\n", bytes_figure(runs_), seconds_figure(runs_), "</div>\n");
+        put(out_, "<h2>Cost</h2>\n<div class=\"grid\">\n", bytes_figure(runs_), seconds_figure(runs_),
+            phases_figure(runs_), "</div>\n");
         data();
         evaluations_table();
         config_table();

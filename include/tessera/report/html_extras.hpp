@@ -57,11 +57,6 @@ private:
     std::string out_;
 };
 
-inline std::string axis_text(const Axis& axis, std::string_view otherwise) {
-    const std::string title = axis.title.empty() ? std::string(otherwise) : axis.title;
-    return axis.unit.empty() ? title : cat(title, " (", axis.unit, ")");
-}
-
 inline std::string table_by_category(const Extra& e) {
     std::vector<std::string> head{e.x.title};
     for (const auto& series : e.series) head.push_back(series.name.empty() ? axis_text(e.y, "value") : series.name);
@@ -149,6 +144,12 @@ inline std::string tip_of(const Extra& e, const Extra::Series& series, std::size
                rounded(series.y[i], 5), e.y.unit.empty() ? "" : " ", e.y.unit);
 }
 
+inline std::vector<std::string> names_of(const Extra& e) {
+    std::vector<std::string> out;
+    for (const auto& series : e.series) out.push_back(series.name);
+    return out;
+}
+
 // colours[s] is that of series s.
 inline std::string chart_of(const Extra& e, const std::vector<std::size_t>& colours, const std::string& label) {
     if (e.kind == Kind::heat) {
@@ -171,6 +172,10 @@ inline std::string chart_of(const Extra& e, const std::vector<std::size_t>& colo
             lines.push_back({series.name, colours[s], series.dashed});
             for (std::size_t i = 0; i < series.y.size(); ++i)
                 if (std::isfinite(series.x[i])) lines.back().points.push_back({series.x[i], series.y[i]});
+            if (e.shaded && s == 2) {
+                lines[0].low = lines[1].points;
+                lines[0].high = lines[2].points;
+            }
         } else if (e.kind == Kind::violin) {
             const Summary sum(series.y);
             violins.push_back({series.name,
@@ -190,9 +195,9 @@ inline std::string chart_of(const Extra& e, const std::vector<std::size_t>& colo
     }
     switch (e.kind) {
         case Kind::line: return line_chart(label, e.x, e.y, lines);
-        case Kind::scatter: return dot_chart(label, e.x, e.y, groups);
+        case Kind::scatter: return dot_chart(label, e.x, e.y, groups, names_of(e));
         case Kind::violin: return violin_chart(label, e.x, e.y, violins);
-        case Kind::bars: return category_chart(label, e.categories, e.x, e.y, groups);
+        case Kind::bars: return category_chart(label, e.categories, e.x, e.y, groups, names_of(e));
         case Kind::heat:
         case Kind::table: break;
     }
@@ -220,8 +225,16 @@ inline std::string drawn(const Extra& e, const std::vector<std::size_t>& colours
 
 inline std::vector<std::size_t> in_turn(const Extra& e) {
     std::vector<std::size_t> colours(e.series.size());
-    for (std::size_t s = 0; s < colours.size(); ++s) colours[s] = s;
+    for (std::size_t s = 0; s < colours.size(); ++s) colours[s] = e.shaded ? 0 : s;
     return colours;
+}
+
+// Ids are unique within a run, not over runs, kinds and figures across them.
+inline void name_once(Extra& extra, std::vector<std::string>& taken) {
+    const std::string id = extra.id;
+    for (std::size_t n = 2; std::ranges::find(taken, extra.id) != taken.end(); ++n)
+        extra.id = cat(id, "-again-", digits(n));
+    taken.push_back(extra.id);
 }
 
 // The extras of several runs as figures that show all of them.
@@ -242,9 +255,13 @@ public:
                 else by_category(extra, i);
             }
     }
-    std::string write() const {
+    // Figures before these have the ids `taken`.
+    std::string write(std::vector<std::string>& taken) && {
         std::string out;
-        for (const auto& each : all_) out += drawn(each.extra, each.colours);
+        for (auto& each : all_) {
+            name_once(each.extra, taken);
+            out += drawn(each.extra, each.colours);
+        }
         return out;
     }
 
@@ -275,6 +292,7 @@ private:
         const bool one_solid = std::ranges::count(extra.series, false, &Extra::Series::dashed) <= 1;
         Figure* to = find(extra.id, extra.kind);
         if (!to) to = &open(without_series(extra), {});
+        to->extra.shaded = false;  // of more than one middle it would not be clear whose limits it shows
         for (const auto& series : extra.series)
             append(*to, series, named(series, run), one_solid ? run : to->colours.size());
     }
@@ -338,8 +356,12 @@ private:
 
 inline std::string extra_figures(const Runs& runs, const std::vector<Extra>& across) {
     std::string out;
-    for (const auto& extra : across) out += drawn(extra, in_turn(extra));
-    out += Gathered(runs).write();
+    std::vector<std::string> taken;
+    for (Extra extra : across) {
+        name_once(extra, taken);
+        out += drawn(extra, in_turn(extra));
+    }
+    out += Gathered(runs).write(taken);
     return out.empty() ? out : cat("<h2>Analyses</h2>\n<div class=\"grid\">\n", out, "</div>\n");
 }
 

@@ -97,11 +97,38 @@ inline std::size_t count_above(const std::vector<Gain>& gains, double sign) {
     return static_cast<std::size_t>(std::ranges::count_if(gains, [&](const Gain& g) { return sign * g.points > 0; }));
 }
 
+// Runs that differ in their seed alone, in the order in which they came.
+struct SeedGroup {
+    std::string name;
+    std::vector<const RunRecord*> runs;
+};
+inline std::vector<SeedGroup> seed_groups(const std::vector<RunRecord>& all) {
+    std::vector<SeedGroup> out;
+    std::vector<RunRecord> settings;  // those that decide which group
+    for (const auto& run : all) {
+        RunRecord own;
+        for (const auto& [name, value] : run.config)
+            if (name != "seed" && name != "threads") own.config.emplace_back(name, value);
+        const auto known = std::ranges::find(settings, own.config, &RunRecord::config);
+        const auto place = static_cast<std::size_t>(known - settings.begin());
+        if (known == settings.end()) {
+            settings.push_back(std::move(own));
+            out.emplace_back();
+        }
+        out[place].runs.push_back(&run);
+    }
+    const auto names = names_of(settings);
+    for (std::size_t g = 0; g < out.size(); ++g) out[g].name = names[g];
+    return out;
+}
+
 // The runs of a report and what they are called.
 struct Runs {
     const std::vector<RunRecord>& all;
     std::vector<std::string> names = names_of(all);
+    std::vector<SeedGroup> groups = seed_groups(all);
     bool many() const { return all.size() > 1; }
+    bool over_seeds() const { return groups.size() < all.size(); }
     // A series of run i: the run's own name only where there are several.
     std::string called(std::size_t i, std::string_view what) const {
         return many() ? cat(names[i], ", ", what) : std::string(what);
@@ -160,221 +187,77 @@ inline std::string tags_in_words(const std::vector<Series>& curves, const std::v
     return sentence(out);
 }
 
+// The evaluation of a model that a group has over its rounds, where every run of the group has it: their mean, and as
+// a band the least and the most of them.
+inline Series curve(const std::vector<const RunRecord*>& runs, const Evaluation& tag, double scale) {
+    const auto find = [&](const RoundRecord& round) {
+        const auto same = [&](const Evaluation& e) { return comparable(e, tag); };
+        const auto found = std::ranges::find_if(round.evaluations, same);
+        return found == round.evaluations.end() ? nullptr : &*found;
+    };
+    Series out;
+    for (const auto& first : runs[0]->rounds) {
+        std::vector<double> values;
+        const auto t = static_cast<std::size_t>(&first - runs[0]->rounds.data());
+        for (const auto* run : runs)
+            if (t < run->rounds.size() && run->rounds[t].round == first.round)
+                if (const auto* e = find(run->rounds[t])) values.push_back(scale * e->value);
+        if (values.size() < runs.size()) continue;
+        const auto x = static_cast<double>(first.round);
+        out.points.push_back({x, spread(values).mean});
+        if (runs.size() == 1) continue;
+        const auto [least, most] = std::ranges::minmax(values);
+        const bool known = std::isfinite(out.points.back().y);
+        out.low.push_back({x, known ? least : absent});
+        out.high.push_back({x, known ? most : absent});
+    }
+    return out;
+}
+
 inline std::string curves(const Runs& runs, std::string_view id, std::string_view title, Metric metric, const Axis& y,
                           double scale) {
     std::vector<Series> all;
     std::vector<const Evaluation*> tags;
-    std::string missing;
-    for (std::size_t i = 0; i < runs.all.size(); ++i)
+    std::string more;
+    const bool one = runs.groups.size() == 1;
+    for (std::size_t g = 0; g < runs.groups.size(); ++g)
         for (const Which model : {Which::personal, Which::global}) {
+            const auto& group = runs.groups[g];
             const Evaluation* best = nullptr;
-            for (const auto& round : runs.all[i].rounds)
+            for (const auto& round : group.runs[0]->rounds)
                 if (const auto* e = leading(round.evaluations, model, metric); e && (!best || rank(*e) < rank(*best)))
                     best = e;
             if (!best) {
-                if (!runs.many())
-                    missing = has(runs.all[i], model) ? cat(" No ", word(metric), " of the ", word(model), " model.")
+                if (one)
+                    more = has(*group.runs[0], model) ? cat(" No ", word(metric), " of the ", word(model), " model.")
                                                       : cat(" No ", word(model), " model in this run.");
                 continue;
             }
-            const std::size_t colour = runs.many() ? i : model == Which::personal ? 0 : 1;
-            Series series{runs.called(i, word(model)), colour, model == Which::global};
-            for (const auto& round : runs.all[i].rounds)
-                for (const auto& e : round.evaluations)
-                    if (comparable(e, *best))
-                        series.points.push_back({static_cast<double>(round.round), scale * e.value});
+            Series series = curve(group.runs, *best, scale);
+            series.name = one ? std::string(word(model)) : cat(group.name, ", ", word(model));
+            series.colour = !one ? g : model == Which::personal ? 0 : 1;
+            series.dashed = model == Which::global;
             all.push_back(std::move(series));
             tags.push_back(best);
         }
-    const std::string caption = tags.empty() ? "" : tags_in_words(all, tags) + missing;
+    if (runs.over_seeds()) more += " Lines are means over seeds, bands reach from the least to the most of them.";
+    const std::string caption = tags.empty() ? "" : tags_in_words(all, tags) + more;
     return figure(id, title, caption, keys_of(all),
                   line_chart(cat(title, ": ", caption), {.title = "round", .integers = true}, y, all),
                   metric == Metric::accuracy ? "No accuracy was recorded." : "No loss was recorded.");
 }
 
-inline constexpr std::string_view no_gain = "No personal model beside a global one in this run, so there is no gain.";
-
-inline std::string gain_text(const Runs& runs, std::size_t run, const ClientRecord& client) {
-    return cat(runs.many() ? runs.names[run] + ", " : "", "client ", digits(client.id), ": ",
-               client.gain() > 0 ? "+" : "", fixed(100 * client.gain(), 2), " points (",
-               percent(client.accuracy_global), " to ", percent(client.accuracy_personal), "), ",
-               digits(client.n_train), " training examples");
-}
-
-inline std::string gain_against_size(const Runs& runs) {
-    std::vector<std::vector<Mark>> groups;
-    std::vector<Key> legend;
-    Range sizes;
-    bool thinned_out = false;
-    const auto add = [&](std::string name, std::size_t colour, std::vector<Mark> marks) {
-        thinned_out = thinned_out || marks.size() > most_points;
-        legend.push_back({std::move(name), colour, "block"});
-        groups.push_back(std::move(marks));
-    };
-    for (std::size_t i = 0; i < runs.all.size(); ++i) {
-        std::vector<Mark> up, down;
-        for (const auto& [client, points] : gains_of(runs.all[i])) {
-            const bool better = points > 0;
-            const auto n = static_cast<double>(client->n_train);
-            const std::size_t colour = runs.many() ? i : better ? 0 : 1;
-            sizes.add(n);
-            (better || runs.many() ? up : down).push_back({n, points, colour, gain_text(runs, i, *client)});
-        }
-        if (up.empty() && down.empty()) continue;
-        add(runs.many() ? runs.names[i] : "gains", i, std::move(up));
-        if (!runs.many()) add("does not gain", 1, std::move(down));
-    }
-    std::string caption = "Personal minus global accuracy on own test data, against training examples.";
-    if (thinned_out) caption += " A sample of the clients is drawn.";
-    Axis x{.title = "training examples of the client"};
-    x.logarithmic = !sizes.empty() && sizes.low > 0 && sizes.high / sizes.low > 10;
-    return figure("gain-size", "Gain and client size", caption, legend,
-                  dot_chart(caption, x, {.title = "gain", .unit = "points"}, groups), no_gain);
-}
-
-inline std::string gain_sorted(const Runs& runs) {
-    constexpr std::size_t most_bars = 400;
-    const Axis y{.title = "gain", .unit = "points", .from_zero = true};
-    std::vector<Series> curves;
-    std::vector<Mark> bars;
-    std::string caption = "Clients from the largest loss to the largest gain.";
-    for (std::size_t i = 0; i < runs.all.size(); ++i) {
-        const auto gains = gains_of(runs.all[i]);
-        if (gains.empty()) continue;
-        Series series{runs.names[i], i, false};
-        const double last = std::max(1.0, static_cast<double>(gains.size()) - 1);
-        for (std::size_t k = 0; k < gains.size(); ++k) {
-            const auto place = static_cast<double>(k);
-            series.points.push_back({100 * place / last, gains[k].points});
-            const std::size_t colour = gains[k].points > 0 ? 0 : 1;
-            bars.push_back({place, gains[k].points, colour, gain_text(runs, i, *gains[k].client)});
-        }
-        curves.push_back(std::move(series));
-        if (!runs.many())
-            caption += cat(" ", digits(count_above(gains, 1)), " of ", digits(gains.size()), " gain, ",
-                           digits(count_above(gains, -1)), " lose.");
-    }
-    if (runs.many() || bars.size() > most_bars)
-        return figure("gain-sorted", "Gains in order", caption, runs.many() ? keys_of(curves) : std::vector<Key>{},
-                      line_chart(caption, {.title = "share of clients", .unit = "%"}, y, curves), no_gain);
-    return figure("gain-sorted", "Gains in order", caption, {},
-                  bar_chart(caption, {.title = "clients in order of gain", .integers = true}, y, bars, 1), no_gain);
-}
-
-// Running totals; several runs show up and down together, to keep two curves each.
-inline std::string bytes_figure(const Runs& runs) {
-    std::vector<Series> all;
-    double largest = 0;
-    for (std::size_t i = 0; i < runs.all.size(); ++i) {
-        double up = 0, down = 0, formula_up = 0, formula_down = 0;
-        std::vector<Point> ups, downs, formula_ups, formula_downs, sums, formula_sums;
-        for (const auto& r : runs.all[i].rounds) {
-            const auto x = static_cast<double>(r.round);
-            ups.push_back({x, up += static_cast<double>(r.bytes_up)});
-            downs.push_back({x, down += static_cast<double>(r.bytes_down)});
-            formula_ups.push_back({x, formula_up += r.formula_bytes_up});
-            formula_downs.push_back({x, formula_down += r.formula_bytes_down});
-            sums.push_back({x, up + down});
-            formula_sums.push_back({x, formula_up + formula_down});
-        }
-        const auto add = [&](std::string_view what, std::size_t colour, bool dashed, std::vector<Point> points) {
-            if (points.empty() || (dashed && !std::isfinite(points[0].y))) return;
-            for (const auto& point : points)
-                if (std::isfinite(point.y)) largest = std::max(largest, point.y);
-            all.push_back({runs.called(i, what), colour, dashed, std::move(points)});
-        };
-        if (runs.many()) {
-            add("measured", i, false, std::move(sums));
-            add("formula", i, true, std::move(formula_sums));
-        } else {
-            add("up, measured", 0, false, std::move(ups));
-            add("down, measured", 1, false, std::move(downs));
-            add("up, formula", 0, true, std::move(formula_ups));
-            add("down, formula", 1, true, std::move(formula_downs));
-        }
-    }
-    const Prefix prefix = prefix_of(largest);
-    for (auto& series : all)
-        for (auto& point : series.points) point.y /= prefix.divisor;
-    const std::string caption = cat(runs.many() ? "Up and down together, all rounds so far." : "All rounds so far.",
-                                    " Measured on the wire form; the formula is the one of the method's paper.");
-    return figure("bytes", "Communication", caption, keys_of(all),
-                  line_chart(caption, {.title = "round", .integers = true},
-                             {.title = "sent so far", .unit = cat(prefix.name, "B"), .from_zero = true}, all),
-                  "No round was recorded in this run.");
-}
-
-inline std::string seconds_figure(const Runs& runs) {
-    std::vector<Series> all;
-    Range range;
-    for (std::size_t i = 0; i < runs.all.size(); ++i) {
-        Series series{runs.names[i], i, false};
-        for (const auto& r : runs.all[i].rounds) {
-            series.points.push_back({static_cast<double>(r.round), r.seconds});
-            range.add(r.seconds);
-        }
-        if (!series.points.empty()) all.push_back(std::move(series));
-    }
-    const bool brief = !range.empty() && range.high < 1;
-    if (brief)
-        for (auto& series : all)
-            for (auto& point : series.points) point.y *= 1000;
-    const std::string caption = "Wall-clock time of each round, evaluation included where it was timed.";
-    return figure("seconds", "Time per round", caption, runs.many() ? keys_of(all) : std::vector<Key>{},
-                  line_chart(caption, {.title = "round", .integers = true},
-                             {.title = "time per round", .unit = brief ? "ms" : "s", .from_zero = true}, all),
-                  "No round was recorded in this run.");
-}
-
-inline bool same_data(const RunRecord& a, const RunRecord& b) {
-    return std::ranges::equal(a.per_client, b.per_client, [](const ClientRecord& x, const ClientRecord& y) {
-        return x.id == y.id && x.n_train == y.n_train && x.labels == y.labels;
-    });
-}
-
 // From what to what the colours of a heat map go.
 inline std::string ramp(const HeatMap& map) {
     const auto [low, high] = map.range();
-    const std::string unit = map.unit.empty() ? "" : cat(" ", escape_html(map.unit));
-    const std::string minus = low < 0 ? cat(rounded(low, 3), "<i class=\"minus\"></i>") : "";
-    const std::string plus = high > 0 ? cat("<i></i>", rounded(high, 3)) : "";
-    return cat("<div class=\"ramp\">", minus, "0", plus, unit, ", root scale</div>");
-}
-
-// The classes of each client where they are known, and its size.
-inline std::string data_figures(const Runs& runs, std::size_t i) {
-    const auto& clients = runs.all[i].per_client;
-    const std::string suffix = i == 0 ? "" : cat("-", digits(i + 1));
-    const std::string whose = runs.many() ? cat(", ", escape_html(runs.names[i])) : "";
-    HeatMap map{.label = "Training examples per client and class",
-                .column_title = "client",
-                .row_title = "class",
-                .unit = "examples"};
-    std::size_t classes = 0, examples = 0;
-    for (const auto& client : clients) {
-        map.names.push_back(digits(client.id));
-        map.columns.emplace_back(client.labels.begin(), client.labels.end());
-        classes = std::max(classes, client.labels.size());
-        examples += client.n_train;
-    }
-    for (std::size_t c = 0; c < classes; ++c) map.rows.push_back(digits(c));
-    const std::string total = cat(plural(clients.size(), "client"), ", ", plural(examples, "training example"), ".");
-    std::string out;
-    if (const std::string chart = heat_map(map); !chart.empty()) {
-        out = figure("classes" + suffix, "Classes per client" + whose, "A column is a client, a row a class.", {},
-                     ramp(map) + chart, "");
-    }
-    const std::size_t stride = stride_of(clients.size(), 400);
-    std::vector<Mark> bars;
-    for (std::size_t k = 0; k < clients.size(); k += stride)
-        bars.push_back({static_cast<double>(k), static_cast<double>(clients[k].n_train), 0,
-                        cat("client ", digits(clients[k].id), ": ", plural(clients[k].n_train, "training example"))});
-    const std::string caption = stride > 1 ? cat(total, " One bar for every ", digits(stride), " clients.") : total;
-    out += figure("data" + suffix, "Data per client" + whose, caption, {},
-                  bar_chart(caption, {.title = "client", .integers = true},
-                            {.title = "training examples", .from_zero = true}, bars, static_cast<double>(stride)),
-                  "No per-client record in this run.");
-    return out;
+    const auto number = [](double value) {
+        return std::abs(value) >= 1000 && std::abs(value) < 1e6 ? fixed(value, 0) : rounded(value, 3);
+    };
+    const std::string after = cat(map.unit.empty() ? "" : " ", escape_html(map.unit), ", root scale");
+    const std::string minus = low < 0 ? cat(number(low), "<i class=\"minus\"></i>") : "";
+    const std::string plus = high > 0 ? cat("<i></i>", number(high)) : "";
+    const std::string words = cat(number(std::min(low, 0.0)), " to ", number(std::max(high, 0.0)), after);
+    return cat("<div class=\"ramp\" data-text=\"", words, "\">", minus, "0", plus, after, "</div>");
 }
 
 }  // namespace tessera::report::detail

@@ -136,6 +136,15 @@ inline void write(JsonWriter& json, const RoundRecord& round) {
         json.member("diverged", round.diverged);
         json.member("state_hash", round.state_hash);
         write(json.key("evaluations"), round.evaluations);
+        if (round.phases.empty()) return;
+        json.key("phases").array([&] {
+            for (const auto& phase : round.phases)
+                json.object([&] {
+                    json.member("name", phase.name);
+                    json.member("begin", phase.begin);
+                    json.member("seconds", phase.seconds);
+                });
+        });
     });
 }
 

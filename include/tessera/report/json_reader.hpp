@@ -242,19 +242,22 @@ inline std::vector<Evaluation> evaluations_from(const Json& all) {
 
 inline RoundRecord round_from(const Json& r) {
     const auto count = [&](std::string_view name) { return r[name].number(std::size_t{0}); };
-    return {.round = count("round"),
-            .seconds = r["seconds"].number(0.0),
-            .bytes_up = r["bytes_up"].number(std::uint64_t{0}),
-            .bytes_down = r["bytes_down"].number(std::uint64_t{0}),
-            .formula_bytes_up = r["formula_bytes_up"].number(absent),
-            .formula_bytes_down = r["formula_bytes_down"].number(absent),
-            .flops = r["flops"].number(absent),
-            .trained = count("trained"),
-            .merged = count("merged"),
-            .rejected = count("rejected"),
-            .diverged = count("diverged"),
-            .state_hash = r["state_hash"].text(),
-            .evaluations = evaluations_from(r["evaluations"])};
+    RoundRecord out{.round = count("round"),
+                    .seconds = r["seconds"].number(0.0),
+                    .bytes_up = r["bytes_up"].number(std::uint64_t{0}),
+                    .bytes_down = r["bytes_down"].number(std::uint64_t{0}),
+                    .formula_bytes_up = r["formula_bytes_up"].number(absent),
+                    .formula_bytes_down = r["formula_bytes_down"].number(absent),
+                    .flops = r["flops"].number(absent),
+                    .trained = count("trained"),
+                    .merged = count("merged"),
+                    .rejected = count("rejected"),
+                    .diverged = count("diverged"),
+                    .state_hash = r["state_hash"].text(),
+                    .evaluations = evaluations_from(r["evaluations"])};
+    for (const auto& phase : r["phases"].items())
+        out.phases.push_back({phase["name"].text(), phase["begin"].number(absent), phase["seconds"].number(absent)});
+    return out;
 }
 
 inline ClientRecord client_from(const Json& c) {

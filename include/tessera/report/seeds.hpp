@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Runs that differ in their seed alone: each number with its mean and spread, and the curves as bands.
+// Runs that differ in their seed alone: each number with its mean and spread.
 #pragma once
 
 #include <algorithm>
@@ -7,18 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include <tessera/core/view.hpp>
 #include <tessera/report/evaluation.hpp>
-#include <tessera/report/extra.hpp>
-#include <tessera/report/html_figures.hpp>
 #include <tessera/report/json.hpp>
 #include <tessera/report/record.hpp>
-#include <tessera/report/text.hpp>
 
 namespace tessera::report {
 
@@ -104,52 +100,6 @@ inline std::string seeds_to_json(const std::vector<RunRecord>& runs) {
         });
     });
     out += '\n';
-    return out;
-}
-
-// The leading evaluation of a model over the rounds that every run evaluated: the mean over runs, and the least and
-// the most of them.
-inline Extra band_over_seeds(const std::vector<RunRecord>& runs, Which model, Metric metric) {
-    using detail::cat, detail::digits;
-    const double scale = metric == Metric::loss ? 1 : 100;
-    Extra out{.id = cat("seeds-", word(model), "-", word(metric)),
-              .title = cat(model == Which::personal ? "Personal " : "Global ", word(metric), " over ",
-                           digits(runs.size()), " seeds"),
-              .kind = Kind::line,
-              .x = {.title = "round", .integers = true},
-              .y = {.title = std::string(word(metric)), .unit = metric == Metric::loss ? "" : "%"},
-              .series = {{.name = "mean"}, {.name = "least", .dashed = true}, {.name = "most", .dashed = true}},
-              .shaded = true};
-    if (runs.empty()) return out;
-    for (std::size_t t = 0; t < runs[0].rounds.size(); ++t) {
-        const auto* tag = detail::leading(runs[0].rounds[t].evaluations, model, metric);
-        if (!tag) continue;
-        if (out.caption.empty())
-            out.caption = detail::sentence(cat("mean, least and most of the runs; ", in_words(*tag)));
-        std::vector<double> values;
-        for (const auto& run : runs)
-            if (t < run.rounds.size())
-                if (const auto* e = detail::leading(run.rounds[t].evaluations, model, metric);
-                    e && comparable(*e, *tag))
-                    values.push_back(scale * e->value);
-        if (values.size() < runs.size()) continue;
-        const auto [least, most] = std::ranges::minmax(values);
-        const double row[] = {spread(values).mean, least, most};
-        for (std::size_t s = 0; s < 3; ++s) {
-            out.series[s].x.push_back(static_cast<double>(runs[0].rounds[t].round));
-            out.series[s].y.push_back(row[s]);
-        }
-    }
-    return out;
-}
-
-// The bands of everything that was evaluated.
-inline std::vector<Extra> bands_over_seeds(const std::vector<RunRecord>& runs) {
-    std::vector<Extra> out;
-    for (const Metric metric : {Metric::accuracy, Metric::loss})
-        for (const Which model : {Which::personal, Which::global})
-            if (Extra band = band_over_seeds(runs, model, metric); !band.series[0].y.empty())
-                out.push_back(std::move(band));
     return out;
 }
 

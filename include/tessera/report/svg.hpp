@@ -213,10 +213,12 @@ public:
     Plot(std::string_view label, std::string_view kind, Range x_range, Range y_range, const Axis& x, const Axis& y)
         : x_(x_range, x, false, 6, left, right), y_(y_range, y, true, 5, bottom, top) {
         frame(label, kind, x, y);
+        out_ += "<g class=\"frame\">";
         for (const auto& tick : x_.ticks()) {
             line("tick", x_(tick.value), bottom, x_(tick.value), bottom + 4);
             text("middle", x_(tick.value), bottom + 19, tick.label);
         }
+        out_ += "</g>";
     }
     // Along x one slot for each name.
     Plot(std::string_view label, std::string_view kind, const std::vector<std::string>& names, Range y_range,
@@ -321,9 +323,10 @@ private:
         constexpr double character = 8.2;  // of the largest font the page sets, that of a phone
         const auto fit = static_cast<std::size_t>(std::max(2.0, room / character));
         if (length_of(name) <= fit) return {std::string(name), ""};
-        const auto space = name.substr(0, std::min(name.size(), fit + 1)).rfind(' ');
-        if (space == std::string_view::npos || space == 0) return {shortened(name, fit), ""};
-        return {std::string(name.substr(0, space)), shortened(name.substr(space + 1), fit)};
+        auto space = name.substr(0, std::min(name.size(), fit + 1)).rfind(' ');
+        if (space == std::string_view::npos || space == 0) space = name.find(' ', 1);
+        if (space == std::string_view::npos) return {shortened(name, fit), ""};
+        return {shortened(name.substr(0, space), fit), shortened(name.substr(space + 1), fit)};
     }
 
     void frame(std::string_view label, std::string_view kind, const Axis& x, const Axis& y) {
@@ -331,14 +334,16 @@ private:
             escape_html(label), "\" data-x=\"", digits(left), " ", digits(right), " ", digits(x_.low()), " ",
             digits(x_.high()), "\" data-y=\"", digits(bottom), " ", digits(top), " ", digits(y_.low()), " ",
             digits(y_.high()), "\" data-title=\"", escape_html(x.title), "\" data-unit=\"", escape_html(y.unit),
-            "\" data-axes=\"", escape_html(axis_text(x, "x")), "|", escape_html(axis_text(y, "y")),
+            "\" data-x-axis=\"", escape_html(axis_text(x, "x")), "\" data-y-axis=\"", escape_html(axis_text(y, "y")),
             x_.logarithmic() ? "\" data-log=\"x" : "", y_.logarithmic() ? "\" data-log-y=\"y" : "", "\">");
         text("start title", 2, 14, axis_text(y, ""));
         text("end title", right, height - 6, axis_text(x, ""));
+        out_ += "<g class=\"frame\">";  // what a zoom replaces
         for (const auto& tick : y_.ticks()) {
             line(tick.value == 0 ? "zero" : "grid", left, y_(tick.value), right, y_(tick.value));
             text("end", left - 7, y_(tick.value) + 4, tick.label);
         }
+        out_ += "</g>";
         line("axis", left, bottom, right, bottom);
     }
     void line(std::string_view kind, double x1, double y1, double x2, double y2) {

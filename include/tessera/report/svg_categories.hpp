@@ -15,9 +15,10 @@
 
 namespace tessera::report {
 
-// groups[g][i] stands over names[i]; a value that is not finite has no bar.
+// groups[g][i] stands over names[i]; a value that is not finite has no bar. series[g] is the name of a group.
 inline std::string category_chart(std::string_view label, const std::vector<std::string>& names, const Axis& x, Axis y,
-                                  const std::vector<std::vector<Mark>>& groups) {
+                                  const std::vector<std::vector<Mark>>& groups,
+                                  const std::vector<std::string>& series) {
     detail::Range ys;
     for (const auto& group : groups)
         for (const auto& mark : group) ys.add(mark.y);
@@ -25,6 +26,8 @@ inline std::string category_chart(std::string_view label, const std::vector<std:
     y.logarithmic = false;  // bars stand on zero
     ys.add(0);
     detail::Plot plot(label, "bars", names, ys, x, y);
+    detail::Numbers numbers;
+    numbers.row("series", detail::axis_text(x, "name"), detail::axis_text(y, "value"));
     const double span = 0.8 / static_cast<double>(groups.size());
     for (std::size_t g = 0; g < groups.size(); ++g) {
         plot.open(g);
@@ -32,10 +35,65 @@ inline std::string category_chart(std::string_view label, const std::vector<std:
             if (Mark mark = groups[g][i]; std::isfinite(mark.y)) {
                 mark.x = static_cast<double>(i) + 0.1 + span * static_cast<double>(g);
                 plot.bar(mark, span);
+                numbers.row(series[g], names[i], mark.y);
             }
         plot.close();
     }
-    return plot.finish();
+    return plot.finish(&numbers);
+}
+
+// How often values fall into bins of a round width, side by side for several groups; groups[g] has the name names[g].
+struct Histogram {
+    std::string label, counted;  // what a value belongs to, in the plural
+    Axis x{};
+    std::vector<std::vector<double>> groups{};
+    std::vector<std::string> names{};
+    std::vector<std::size_t> colours{};
+};
+
+inline std::string histogram(const Histogram& all) {
+    constexpr double wanted_bins = 24;  // steps are rounded up, to 12 at the least
+    detail::Range xs;
+    for (const auto& group : all.groups)
+        for (const double value : group) xs.add(value);
+    if (xs.empty()) return {};
+    // Equal values, but for rounding, get one bin around their size.
+    const double size = std::max(std::abs(xs.low), std::abs(xs.high)), range = xs.high - xs.low;
+    double width = range > 1e-9 * size ? detail::nice_step(range, wanted_bins) : size > 1e-200 ? size / 10 : 1;
+    if (all.x.integers) width = std::max(width, 1.0);
+    const double first = std::floor(xs.low / width + 1e-9);
+    // The last bin has both its limits, so that 100 % is not alone; whole numbers begin a bin of their own.
+    const double last = all.x.integers ? std::floor(xs.high / width + 1e-9) + 1 : std::ceil(xs.high / width - 1e-9);
+    const auto bins = static_cast<std::size_t>(std::max(1.0, last - first));
+    const auto bin_of = [&](double value) {
+        const double bin = std::max(0.0, std::floor(value / width + 1e-9) - first);
+        return std::min(bins - 1, static_cast<std::size_t>(bin));
+    };
+    std::vector<std::vector<std::size_t>> counts(all.groups.size(), std::vector<std::size_t>(bins));
+    detail::Range ys{0, 1};
+    for (std::size_t g = 0; g < all.groups.size(); ++g)
+        for (const double value : all.groups[g])
+            if (std::isfinite(value)) ys.add(static_cast<double>(++counts[g][bin_of(value)]));
+    const auto edge = [&](std::size_t bin) { return (first + static_cast<double>(bin)) * width; };
+    detail::Plot plot(all.label, "bars", {edge(0), edge(bins)}, ys, all.x, {.title = all.counted, .integers = true});
+    detail::Numbers numbers;
+    numbers.row("series", "from " + detail::axis_text(all.x, "x"), "to", all.counted);
+    const double span = width / static_cast<double>(all.groups.size());
+    for (std::size_t g = 0; g < counts.size(); ++g) {
+        plot.open(g);
+        for (std::size_t b = 0; b < bins; ++b) {
+            const auto count = static_cast<double>(counts[g][b]);
+            numbers.row(all.names[g], edge(b), edge(b + 1), count);
+            if (counts[g][b] == 0) continue;
+            plot.bar({edge(b) + span * static_cast<double>(g), count, all.colours[g],
+                      detail::cat(all.names[g], all.names[g].empty() ? "" : ": ", detail::digits(counts[g][b]), " ",
+                                  all.counted, " from ", detail::rounded(edge(b), 6), " to ",
+                                  detail::rounded(edge(b + 1), 6), all.x.unit.empty() ? "" : " ", all.x.unit)},
+                     span);
+        }
+        plot.close();
+    }
+    return plot.finish(&numbers);
 }
 
 // One violin; the text is what a pointer on it shows.
@@ -86,6 +144,8 @@ inline std::string violin_chart(std::string_view label, const Axis& x, const Axi
     }
     if (ys.empty()) return {};
     detail::Plot plot(label, "violins", names, ys, x, detail::drawable(y, ys));
+    detail::Numbers numbers;
+    numbers.row("violin", detail::axis_text(y, "value"));
     for (std::size_t i = 0; i < all.size(); ++i) {
         std::vector<double> finite;
         std::ranges::copy_if(all[i].values, std::back_inserter(finite), [](double v) { return std::isfinite(v); });
@@ -93,8 +153,10 @@ inline std::string violin_chart(std::string_view label, const Axis& x, const Axi
         if (!finite.empty())
             plot.violin(detail::outline_of(finite), static_cast<double>(i) + 0.5, all[i].colour, all[i].text);
         plot.close();
+        for (std::size_t k = 0; k < finite.size(); k += detail::stride_of(finite.size(), most_points))
+            numbers.row(all[i].name, finite[k]);
     }
-    return plot.finish();
+    return plot.finish(&numbers);
 }
 
 // columns[i][r] belongs to names[i] and rows[r]; the stronger the colour, the larger; negative values have a colour of
@@ -127,12 +189,11 @@ inline std::string heat_map(const HeatMap& map) {
     const double wide = (Plot::right - left) / shown, high = (Plot::bottom - Plot::top) / static_cast<double>(rows);
     const auto at = [](double place) { return rounded(std::round(place * 100) / 100, 6); };
 
-    std::string out =
-        cat("<svg class=\"chart heat\" viewBox=\"0 0 480 296\" role=\"img\" aria-label=\"", escape_html(map.label),
-            "\"><text class=\"start title\" x=\"2\" y=\"14\">", escape_html(map.row_title),
-            "</text><text class=\"end title\" x=\"466\" y=\"290\">", escape_html(map.column_title),
-            "</text><rect class=\"ground\" x=\"", at(left), "\" y=\"28\" width=\"", at(Plot::right - left),
-            "\" height=\"222\"/>");
+    std::string out = cat("<svg class=\"chart heat\" viewBox=\"0 0 480 296\" role=\"img\" aria-label=\"",
+                          escape_html(map.label), "\"><text class=\"start title\" x=\"2\" y=\"14\">",
+                          escape_html(map.row_title), "</text><text class=\"end title\" x=\"466\" y=\"290\">",
+                          escape_html(map.column_title), "</text><rect class=\"ground\" x=\"", at(left),
+                          "\" y=\"28\" width=\"", at(Plot::right - left), "\" height=\"222\"/>");
     // The root of the share: small values stay visible beside large ones.
     for (std::size_t i = 0; i < columns; i += stride)
         for (std::size_t r = 0; r < std::min(rows, map.columns[i].size()); ++r) {
@@ -162,7 +223,106 @@ inline std::string heat_map(const HeatMap& map) {
     for (std::size_t i = 0; i < columns; i += step(columns, (Plot::right - left) / label))
         put(out, "<text class=\"middle\" x=\"", at(left + (static_cast<double>(i / stride) + 0.5) * wide),
             "\" y=\"269\">", escape_html(shortened(map.names[i], 8)), "</text>");
-    out += "</svg>";
+    Numbers numbers;
+    std::vector<std::string> fields{map.column_title};
+    for (const auto& row : map.rows) fields.push_back(cat(map.row_title, map.row_title.empty() ? "" : " ", row));
+    numbers.row(fields);
+    for (std::size_t i = 0; i < columns; i += stride) {
+        fields.assign(1, map.names[i]);
+        for (const double value : map.columns[i]) fields.push_back(Numbers::field(value));
+        numbers.row(fields);
+    }
+    put(out, numbers.element(), "</svg>");
+    return out;
+}
+
+// Spans of time in rows; those of one series have its colour.
+struct Timeline {
+    struct Span {
+        std::size_t row, series;
+        std::string name;
+        std::size_t first, last;  // rounds
+        double begin, seconds;
+    };
+    std::string label;
+    std::vector<std::string> rows{};
+    std::vector<Span> spans{};
+};
+
+namespace detail {
+
+// Neighbours in a row that lie closer than `gap` seconds become one, whose seconds are the sum of theirs.
+struct Drawn {
+    Timeline::Span span;
+    double end;
+};
+inline std::vector<Drawn> joined(std::vector<Timeline::Span> spans, double gap) {
+    std::ranges::stable_sort(spans, [](const auto& a, const auto& b) {
+        return a.row != b.row ? a.row < b.row : a.series != b.series ? a.series < b.series : a.begin < b.begin;
+    });
+    std::vector<Drawn> out;
+    for (auto& span : spans) {
+        const double end = span.begin + span.seconds;
+        if (!std::isfinite(end)) continue;
+        if (!out.empty() && out.back().span.row == span.row && out.back().span.series == span.series &&
+            span.begin - out.back().end < gap) {
+            out.back().span.last = span.last;
+            out.back().span.seconds += span.seconds;
+            out.back().end = std::max(out.back().end, end);
+        } else out.push_back({std::move(span), end});
+    }
+    return out;
+}
+
+}  // namespace detail
+
+inline std::string timeline(Timeline all) {
+    using namespace detail;
+    Range xs{0, 0};
+    for (const auto& span : all.spans) xs.add(span.begin + span.seconds);
+    if (all.rows.empty() || xs.high <= 0) return {};
+    std::size_t longest = 0, series = 0;
+    for (const auto& row : all.rows) longest = std::max(longest, std::min<std::size_t>(16, length_of(row)));
+    for (const auto& span : all.spans) series = std::max(series, span.series + 1);
+    const double left = std::max(Plot::left, 14 + 7.4 * static_cast<double>(longest));
+    const Axis seconds{.title = "since the run began", .unit = "s"};
+    const Scale x(xs, seconds, false, 6, left, Plot::right);
+    const double high = (Plot::bottom - Plot::top) / static_cast<double>(all.rows.size());
+    const double tall = std::min(high * 0.7, 40.0);
+    const auto at = [](double place) { return rounded(std::round(place * 100) / 100, 6); };
+    const auto middle = [&](std::size_t row) { return Plot::top + (static_cast<double>(row) + 0.5) * high; };
+
+    std::string out =
+        cat("<svg class=\"chart timeline\" viewBox=\"0 0 480 296\" role=\"img\" aria-label=\"", escape_html(all.label),
+            "\"><text class=\"end title\" x=\"466\" y=\"290\">", escape_html(axis_text(seconds, "")), "</text>");
+    for (const auto& tick : x.ticks())
+        put(out, "<line class=\"grid\" x1=\"", at(x(tick.value)), "\" y1=\"28\" x2=\"", at(x(tick.value)),
+            "\" y2=\"250\"/><text class=\"middle\" x=\"", at(x(tick.value)), "\" y=\"269\">", tick.label, "</text>");
+    const auto step = static_cast<std::size_t>(std::max(1.0, std::ceil(15 / high)));  // a line of text is 15 high
+    for (std::size_t r = 0; r < all.rows.size(); r += step)
+        put(out, "<text class=\"end\" x=\"", at(left - 7), "\" y=\"", at(middle(r) + 4), "\">",
+            escape_html(shortened(all.rows[r], 16)), "</text>");
+    put(out, "<line class=\"axis\" x1=\"", at(left), "\" y1=\"250\" x2=\"466\" y2=\"250\"/>");
+    constexpr double apart = 0.25;  // of a unit of the drawing
+    const auto drawn = joined(std::move(all.spans), apart * xs.high / (Plot::right - left));
+    Numbers numbers;
+    numbers.row("row", "phase", "first round", "last round", "begin (s)", "seconds");
+    for (std::size_t s = 0; s < series; ++s) {
+        put(out, "<g class=\"series\" data-series=\"", digits(s), "\">");
+        for (const auto& [span, end] : drawn) {
+            if (span.series != s) continue;
+            numbers.row(all.rows[span.row], span.name, digits(span.first), digits(span.last), span.begin, span.seconds);
+            const std::string rounds = span.first == span.last
+                                           ? cat("round ", digits(span.first))
+                                           : cat("rounds ", digits(span.first), " to ", digits(span.last));
+            put(out, "<rect class=\"bar ", colour_class(s), "\" x=\"", at(x(span.begin)), "\" y=\"",
+                at(middle(span.row) - tall / 2), "\" width=\"", at(std::max(x(end) - x(span.begin), 0.4)),
+                "\" height=\"", at(tall), "\"><title>",
+                escape_html(cat(span.name, ", ", rounds, ": ", rounded(span.seconds, 4), " s")), "</title></rect>");
+        }
+        out += "</g>";
+    }
+    put(out, numbers.element(), "</svg>");
     return out;
 }
 

@@ -134,4 +134,37 @@ inline std::string escape_html(std::string_view text) {
     return out;
 }
 
+// A line of CSV (RFC 4180), written when it goes; a number that is not finite is an empty field.
+class CsvRow {
+public:
+    explicit CsvRow(std::string& out, std::string_view end = "\r\n") : out_(out), end_(end) {}
+    CsvRow(const CsvRow&) = delete;
+    CsvRow& operator=(const CsvRow&) = delete;
+    ~CsvRow() { out_ += end_; }
+
+    template <class T>
+    CsvRow& operator<<(const T& field) {
+        if (!first_) out_ += ',';
+        first_ = false;
+        if constexpr (std::integral<T>) out_ += digits(field);
+        else if constexpr (std::floating_point<T>) out_ += std::isfinite(field) ? digits(field) : "";
+        else text(field);
+        return *this;
+    }
+
+private:
+    void text(std::string_view field) {
+        if (field.find_first_of(",\"\r\n") == std::string_view::npos) {
+            out_ += field;
+            return;
+        }
+        out_ += '"';
+        for (const char c : field) out_.append(c == '"' ? 2U : 1U, c);
+        out_ += '"';
+    }
+    std::string& out_;
+    std::string_view end_;
+    bool first_ = true;
+};
+
 }  // namespace tessera::report::detail

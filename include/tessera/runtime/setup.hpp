@@ -94,6 +94,8 @@ struct Setup {
         detail::require(settings.quorum >= 0 && settings.quorum <= 1,
                         "quorum must lie in [0, 1], not " + std::to_string(settings.quorum));
         detail::require(settings.rounds >= 1, "rounds must be at least 1");
+        if constexpr (requires { requires Me::needs_memory; })
+            detail::require(!settings.stateless, "this method needs clients that remember; leave stateless off");
         const std::size_t d = dimension(model);
         if (initial.empty()) initial = initial_parameters(model, Key{settings.seed}(purpose::init));
         detail::require(initial.size() == d, "the warm start has " + std::to_string(initial.size()) +

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Figures of the HTML report about the split: who has how much, and of which classes.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tessera/report/html_figures.hpp>
+#include <tessera/report/record.hpp>
+#include <tessera/report/svg.hpp>
+#include <tessera/report/svg_categories.hpp>
+#include <tessera/report/text.hpp>
+
+namespace tessera::report::detail {
+
+inline bool same_data(const RunRecord& a, const RunRecord& b) {
+    return std::ranges::equal(a.per_client, b.per_client, [](const ClientRecord& x, const ClientRecord& y) {
+        return x.id == y.id && x.n_train == y.n_train && x.labels == y.labels;
+    });
+}
+
+// The classes of each client where they are known, and its size.
+inline std::string data_figures(const Runs& runs, std::size_t i) {
+    const auto& clients = runs.all[i].per_client;
+    const std::string suffix = i == 0 ? "" : cat("-", digits(i + 1));
+    const std::string whose = runs.many() ? cat(", ", escape_html(runs.names[i])) : "";
+    HeatMap map{.label = "Training examples per client and class",
+                .column_title = "client",
+                .row_title = "class",
+                .unit = "examples"};
+    std::size_t classes = 0, examples = 0;
+    for (const auto& client : clients) {
+        map.names.push_back(digits(client.id));
+        map.columns.emplace_back(client.labels.begin(), client.labels.end());
+        classes = std::max(classes, client.labels.size());
+        examples += client.n_train;
+    }
+    for (std::size_t c = 0; c < classes; ++c) map.rows.push_back(digits(c));
+    const std::string total = cat(plural(clients.size(), "client"), ", ", plural(examples, "training example"), ".");
+    std::string out;
+    if (const std::string chart = heat_map(map); !chart.empty()) {
+        out = figure("classes" + suffix, "Classes per client" + whose, "A column is a client, a row a class.", {},
+                     ramp(map) + chart, "");
+    }
+    const std::size_t stride = stride_of(clients.size(), 400);
+    std::vector<Mark> bars;
+    for (std::size_t k = 0; k < clients.size(); k += stride)
+        bars.push_back({static_cast<double>(k), static_cast<double>(clients[k].n_train), 0,
+                        cat("client ", digits(clients[k].id), ": ", plural(clients[k].n_train, "training example"))});
+    const std::string caption = stride > 1 ? cat(total, " One bar for every ", digits(stride), " clients.") : total;
+    out += figure("data" + suffix, "Data per client" + whose, caption, {},
+                  bar_chart(caption, {.title = "client", .integers = true},
+                            {.title = "training examples", .from_zero = true}, bars, static_cast<double>(stride)),
+                  "No per-client record in this run.");
+    std::vector<double> sizes;
+    for (const auto& client : clients) sizes.push_back(static_cast<double>(client.n_train));
+    const std::string counted = "How many clients have how many training examples.";
+    out += figure("data-histogram" + suffix, "Sizes of clients" + whose, counted, {},
+                  histogram({.label = counted,
+                             .counted = "clients",
+                             .x = {.title = "training examples", .integers = true},
+                             .groups = {std::move(sizes)},
+                             .names = {""},
+                             .colours = {0}}),
+                  "No per-client record in this run.");
+    return out;
+}
+
+}  // namespace tessera::report::detail

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Figures of the report beyond its curves: distributions, the split, phases, bands over seeds, and the numbers that
+// every figure carries.
+#include <tessera/report/html.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <report/page.hpp>
+#include <tessera/report/analysis/clients.hpp>
+#include <tessera/report/json.hpp>
+#include <tessera/report/json_reader.hpp>
+
+using namespace tessera::report;
+using page::count, page::figure, page::well_nested;
+
+namespace {
+
+Evaluation accuracy(Which model, double value) {
+    return {.model = model,
+            .when = model == Which::global ? When::before : When::after,
+            .on = On::local(),
+            .split = SplitOf::test,
+            .clients = Whom::all,
+            .pick = Pick::last(),
+            .average = Average::unweighted,
+            .metric = Metric::accuracy,
+            .stage = "",
+            .value = value};
+}
+
+RunRecord some_run(std::size_t seed, double level) {
+    RunRecord run;
+    run.set("algorithm", "ditto");
+    run.set("seed", seed);
+    for (std::size_t t = 1; t <= 3; ++t) {
+        RoundRecord round{.round = t, .seconds = 2, .bytes_up = 10, .bytes_down = 20};
+        round.evaluations = {accuracy(Which::global, level - 0.3), accuracy(Which::personal, level)};
+        const double begin = 3 * static_cast<double>(t - 1);
+        round.phases = {{"visits", begin, 1.5}, {"merge", begin + 1.5, 0.5}, {"evaluate", begin + 2, 1}};
+        run.rounds.push_back(round);
+    }
+    for (std::size_t k = 0; k < 10; ++k) {
+        ClientRecord client{.id = static_cast<tessera::Id>(k), .n_train = 10 + 10 * k, .n_test = 5};
+        client.accuracy_global = 0.4;
+        client.accuracy_personal = 0.55 + 0.05 * static_cast<double>(k);  // 100 % for the last
+        client.labels = {5, 5 + 10 * k};
+        run.per_client.push_back(client);
+    }
+    return run;
+}
+
+// What stands in the CSV of a figure, row by row.
+std::vector<std::string> rows(const std::string& figure) {
+    const auto from = figure.find("<metadata>"), to = figure.find("</metadata>");
+    std::vector<std::string> out;
+    if (from == std::string::npos) return out;
+    std::string text = figure.substr(from + 10, to - from - 10);
+    for (std::size_t end; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1))
+        out.push_back(text.substr(0, end));
+    return out;
+}
+
+std::vector<std::string> ids(const std::string& page) {
+    std::vector<std::string> out;
+    for (auto at = page.find(" id=\""); at != std::string::npos; at = page.find(" id=\"", at + 1))
+        out.push_back(page.substr(at + 5, page.find('"', at + 5) - at - 5));
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("accuracies of clients fall into bins that hold all of them") {
+    const std::string drawn = figure(to_html({some_run(1, 0.8)}, "A run"), "accuracy-histogram");
+    const auto table = rows(drawn);
+    REQUIRE(table.size() > 2);
+    CHECK(table[0] == "series,from accuracy (%),to,clients");
+    std::size_t personal = 0, global = 0;
+    for (const auto& row : table) {
+        const auto clients = row.substr(row.rfind(',') + 1);
+        if (row.starts_with("personal,")) personal += std::stoul(clients);
+        if (row.starts_with("global,")) global += std::stoul(clients);
+    }
+    CHECK(personal == 10);
+    CHECK(global == 10);
+    CHECK(drawn.find("global: 10 clients from 40 to 45 %") != std::string::npos);
+    CHECK(drawn.find("from 100 ") == std::string::npos);  // 100 % is in the last bin
+    CHECK(count(drawn, "<rect class=\"bar") == count(drawn, "<title>"));
+    CHECK(count(drawn, "<li ") == 2);
+}
+
+TEST_CASE("whole numbers begin a bin of their own, equal values have one bin") {
+    const Histogram whole{.label = "n",
+                          .counted = "clients",
+                          .x = {.integers = true},
+                          .groups = {{1, 2, 2, 3}},
+                          .names = {""},
+                          .colours = {0}};
+    CHECK(count(histogram(whole), "<rect class=\"bar") == 3);
+    for (const double value : {0.0, 7.0, -3.0, 1e-250, 1e200}) {
+        const Histogram equal{
+            .label = "n", .counted = "clients", .groups = {{value, value}}, .names = {""}, .colours = {0}};
+        const std::string drawn = histogram(equal);
+        CHECK(count(drawn, "<rect class=\"bar") == 1);
+        CHECK(drawn.find("nan") == std::string::npos);
+        CHECK(drawn.find("inf") == std::string::npos);
+    }
+    CHECK(histogram({.label = "n", .counted = "clients", .groups = {{absent}}, .names = {""}, .colours = {0}}).empty());
+}
+
+TEST_CASE("a violin for each model, and several runs show what they serve") {
+    const std::string one = figure(to_html({some_run(1, 0.8)}, "A run"), "accuracy-violins");
+    CHECK(count(one, "class=\"violin\"") == 2);
+    CHECK(rows(one).size() == 1 + 20);
+    RunRecord plain = some_run(2, 0.7);
+    plain.set("algorithm", "fedavg");
+    for (auto& client : plain.per_client) client.accuracy_personal = absent;
+    const std::string two = figure(to_html({some_run(1, 0.8), plain}, "Two"), "accuracy-violins");
+    CHECK(count(two, "class=\"violin\"") == 2);
+    CHECK(two.find("fedavg, global: median 40.0 %") != std::string::npos);
+    CHECK(two.find("ditto: median 75.0 %") != std::string::npos);
+    const std::string seeds = figure(to_html({some_run(1, 0.8), some_run(2, 0.7)}, "Seeds"), "accuracy-violins");
+    CHECK(count(seeds, "class=\"violin\"") == 2);
+    CHECK(rows(seeds).size() == 1 + 40);
+    CHECK(seeds.find("Clients of all seeds together.") != std::string::npos);
+    CHECK(two.find("together") == std::string::npos);
+}
+
+TEST_CASE("the split: sizes and classes of clients, as they are") {
+    const std::string page = to_html({some_run(1, 0.8)}, "A run");
+    const auto classes = rows(figure(page, "classes"));
+    REQUIRE(classes.size() == 11);
+    CHECK(classes[0] == "client,class 0,class 1");
+    CHECK(classes[10] == "9,5,95");
+    const auto sizes = rows(figure(page, "data"));
+    REQUIRE(sizes.size() == 11);
+    CHECK(sizes[10] == "9,100");
+    CHECK(count(figure(page, "data-histogram"), "<rect class=\"bar") > 1);
+}
+
+TEST_CASE("phases lie where they were, and neighbours are joined, none lost") {
+    const std::string drawn = figure(to_html({some_run(1, 0.8)}, "A run"), "phases");
+    const auto table = rows(drawn);
+    REQUIRE(table.size() == 1 + 9);
+    CHECK(std::ranges::count(table, "evaluate,evaluate,3,3,8,1") == 1);
+    CHECK(count(drawn, "<rect class=\"bar") == 9);
+    CHECK(drawn.find("merge, round 2: 0.5 s") != std::string::npos);
+
+    RunRecord busy = some_run(1, 0.8);
+    busy.rounds.clear();
+    for (std::size_t t = 0; t < 5000; ++t)
+        busy.rounds.push_back({.round = t + 1, .seconds = 1, .phases = {{"visits", static_cast<double>(t), 1}}});
+    const std::string joined = figure(to_html({busy}, "Busy"), "phases");
+    CHECK(count(joined, "<rect class=\"bar") == 1);
+    CHECK(joined.find("visits, rounds 1 to 5000: 5000 s") != std::string::npos);
+
+    busy.rounds.clear();
+    CHECK(figure(to_html({busy}, "None"), "phases").find("class=\"empty\"") != std::string::npos);
+}
+
+TEST_CASE("phases survive JSON") {
+    const auto back = runs_from_json(to_json(some_run(1, 0.8)), "text");
+    REQUIRE(back.size() == 1);
+    REQUIRE(back[0].rounds.at(2).phases.size() == 3);
+    CHECK(back[0].rounds[2].phases[1].name == "merge");
+    CHECK(back[0].rounds[2].phases[1].begin == 7.5);
+    CHECK(back[0].rounds[2].phases[1].seconds == 0.5);
+}
+
+TEST_CASE("runs that differ in their seed alone are one line with a band") {
+    const std::vector<RunRecord> seeds{some_run(1, 0.8), some_run(2, 0.7), some_run(3, 0.9)};
+    const std::string drawn = figure(to_html(seeds, "Seeds"), "accuracy");
+    CHECK(count(drawn, "class=\"band\"") == 2);
+    CHECK(count(drawn, "<li ") == 2);
+    CHECK(drawn.find("data-p=\"1,80,70,90 2,80,70,90 3,80,70,90 \"") != std::string::npos);
+    CHECK(drawn.find("means over seeds") != std::string::npos);
+
+    auto apart = seeds;
+    apart[2].set("algorithm", "apfl");
+    const std::string two = figure(to_html(apart, "Two"), "accuracy");
+    CHECK(count(two, "class=\"band\"") == 2);  // one run has none
+    CHECK(two.find("data-name=\"ditto, personal\" data-p=\"1,75,70,80 ") != std::string::npos);
+    CHECK(two.find("data-name=\"apfl, personal\" data-p=\"1,90 ") != std::string::npos);
+
+    for (std::size_t i = 0; i < 3; ++i) apart[i].set("rate", 0.1 * static_cast<double>(i));
+    CHECK(count(figure(to_html(apart, "Three"), "accuracy"), "class=\"band\"") == 0);
+}
+
+TEST_CASE("which model is right, as bars that sum to 100") {
+    RunRecord run = some_run(1, 0.8);
+    run.add(analysis::breakdown_bars({0.5, 0.125, 0.25, 0.125}));
+    const auto table = rows(figure(to_html({run}, "A run"), "extra-breakdown"));
+    REQUIRE(table.size() == 5);
+    CHECK(table[2] == ",global only,12.5");
+    CHECK(table[3] == ",personal only,25");
+}
+
+TEST_CASE("every drawing carries its numbers, with names that cannot break out") {
+    const std::string evil = "a,b\"</metadata><script>";
+    RunRecord run = some_run(1, 0.8);
+    run.add({.id = "dots", .title = "D", .kind = Kind::scatter, .series = {{.name = evil, .x = {1}, .y = {2}}}});
+    run.add({.id = "violin", .title = "V", .kind = Kind::violin, .series = {{.name = evil, .y = {1, 2}}}});
+    run.add(
+        {.id = "heat", .title = "H", .kind = Kind::heat, .categories = {evil}, .series = {{.name = "r", .y = {3}}}});
+    const std::string page = to_html({run}, "A run");
+    CHECK(count(page, "<metadata>") == count(page, "</metadata>"));
+    CHECK(count(page, "<svg class=\"chart") == count(page, "<metadata>") + count(page, "<svg class=\"chart lines"));
+    CHECK(count(page, "<script>") == 1);
+    const std::string escaped = "&quot;a,b&quot;&quot;&lt;/metadata&gt;&lt;script&gt;&quot;";
+    CHECK(rows(figure(page, "extra-dots")).at(1) == escaped + ",1,2");
+    CHECK(rows(figure(page, "extra-violin")).at(2) == escaped + ",2");
+    CHECK(rows(figure(page, "extra-heat")).at(1) == escaped + ",3");
+    CHECK(well_nested(page));
+}
+
+TEST_CASE("no id stands twice, whatever runs and comparisons are called") {
+    const Extra line{.id = "same", .title = "S", .series = {{.name = "a", .x = {1}, .y = {2}}}};
+    Extra bars{
+        .id = "same", .title = "S", .kind = Kind::bars, .categories = {"c"}, .series = {{.name = "a", .y = {2}}}};
+    RunRecord one = some_run(1, 0.8), two = some_run(2, 0.7);
+    one.add(line);
+    two.add(bars);
+    two.per_client.pop_back();  // another split
+    const auto all = ids(to_html({one, two}, "Two", {line, line}));
+    CHECK(all.size() > 20);
+    for (const auto& id : all) {
+        CAPTURE(id);
+        CHECK(std::ranges::count(all, id) == 1);
+    }
+    CHECK(std::ranges::count(all, "fig-extra-same") == 1);
+    CHECK(std::ranges::count(all, "fig-extra-same-again-2") == 1);
+}
+
+TEST_CASE("a page refuses every request, its own script and style aside") {
+    const std::string page = to_html({some_run(1, 0.8)}, "A run");
+    const auto policy = page.find(
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src "
+        "data: blob:");
+    REQUIRE(policy != std::string::npos);
+    CHECK(policy < page.find("<style>"));
+    CHECK(policy < page.find("<script>"));
+}
