@@ -3,8 +3,8 @@
 // runs one branch of each block, against soft routing, which runs both, and against what nobody can beat by much: one
 // plain network and the router. Two plain passes are what one would do without a routed model.
 //
-// Goals: hard at most 0.62 of soft, at most 1.10 of the plain network with the router. Batches much smaller than 1,000 are
-// kinder to the caches of all of them, so only ratios at this size are promised.
+// Goals: hard at most 0.62 of soft, at most 1.10 of the plain network with the router. Batches much smaller than 1,000
+// are kinder to the caches of all of them, so only ratios at this size are promised.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -30,8 +30,9 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--stages", o.stages,
                        "Instead of --algorithm: 'fedavg rounds=50; fedalt rate=0.01; tune tune_epochs=5'");
     command.add_option("--preset", o.preset, "A published experiment; other flags win over it");
-    command.add_option("--data", o.data, 
-                       "fashion-mnist, synthetic:ALPHA,BETA, or files: cifar10, cifar100, idx, npy, leaf, csv, text; see `list`");
+    command.add_option(
+        "--data", o.data,
+        "fashion-mnist, synthetic:ALPHA,BETA, or files: cifar10, cifar100, idx, npy, leaf, csv, text; see `list`");
     command.add_option("--aux", o.aux,
                        "Public data of the server: held-out:SHARE of the clients', noise:COUNT, idx:..., npy:...");
     command.add_option("--normalise", o.normalise, "standard, unit or none");

@@ -39,7 +39,8 @@ std::vector<Offer> fedspa() {
             {"ditto", "own_epochs", "3"},  {"ditto", "lambda", "0.5"}};
 }
 
-// The Flow paper's EMNIST settings (K1 = K2 = 3 epochs, gamma 1e-2) with the momentum of its program; baselines as there.
+// The Flow paper's EMNIST settings (K1 = K2 = 3 epochs, gamma 1e-2) with the momentum of its program; baselines as
+// there.
 std::vector<Offer> flow() {
     constexpr const char* routed = "flow pi-flow";
     return {{"", "rate", "0.01"},          {"", "momentum", "0.9"},       {"", "epochs", "3"},

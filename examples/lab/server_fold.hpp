@@ -33,7 +33,9 @@ struct ServerFold {
         switch (server) {
             case Server::mean: inward(w); return;
             case Server::momentum: momentum_fold().around(hub, w, memory, inward); return;
-            case Server::adagrad: adaptive<tessera::fold::SecondMoment::adagrad>().around(hub, w, memory, inward); return;
+            case Server::adagrad:
+                adaptive<tessera::fold::SecondMoment::adagrad>().around(hub, w, memory, inward);
+                return;
             case Server::adam: adaptive<tessera::fold::SecondMoment::adam>().around(hub, w, memory, inward); return;
             case Server::yogi: adaptive<tessera::fold::SecondMoment::yogi>().around(hub, w, memory, inward); return;
         }

@@ -79,7 +79,8 @@ tessera::data::FederatedDataset make_clients(const Options& o) {
     using namespace tessera::data;
     if (o.data->starts_with("synthetic")) {
         if (*o.partition != "natural")
-            throw ConfigError("--partition " + *o.partition + ": synthetic clients come with their own data; use natural");
+            throw ConfigError("--partition " + *o.partition +
+                              ": synthetic clients come with their own data; use natural");
         if (!o.split_file.empty())
             throw ConfigError("--split-file " + o.split_file + ": synthetic clients come with their own data");
         SyntheticSettings s{.alpha = 0.5,

@@ -18,7 +18,8 @@ namespace lab {
 
 using Model = tessera::nn::AnyModel<float>;
 
-inline constexpr std::array<std::string_view, 6> model_names{"mclr", "dnn", "dnn3", "dnn-norm", "dnn-adapter", "additive"};
+inline constexpr std::array<std::string_view, 6> model_names{"mclr",     "dnn",         "dnn3",
+                                                             "dnn-norm", "dnn-adapter", "additive"};
 
 // Examples that the server has and no client does.
 struct PublicData {

@@ -276,7 +276,8 @@ TEST_CASE("a worker can hand its free blocks back to the parent, and keeps the o
     }
     {
         const Arena::Use use(two);
-        CHECK(heap_calls([] { Vec<float> v(500); }) == 4);  // the first worker still has it; three are left for neighbours
+        CHECK(heap_calls([] { Vec<float> v(500); }) ==
+              4);  // the first worker still has it; three are left for neighbours
     }
     one.hand_back();
     one.hand_back();  // nothing left to give

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs tessera into a temporary prefix, moves the prefix, and uses it the ways people do: find_package,
-add_subdirectory, and pkg-config with a bare compiler. Also asks for what must be refused."""
+add_subdirectory, FetchContent, pkg-config with a bare compiler, the single header, a Conan package and a vcpkg port. Also
+asks for what must be refused. Conan is run where it is installed; vcpkg's functions are played by vcpkg.cmake."""
 import argparse
+import json
 import os
 import pathlib
+import py_compile
+import re
 import shlex
 import shutil
 import subprocess
@@ -69,10 +73,10 @@ def refusals(arguments, work, prefix):
         says='compatible with requested version "99.0"')
 
 
-def by_subdirectory(arguments, work, wanted):
-    build = work / "by subdirectory"
-    run(f"add_subdirectory with {wanted or 'no components'}",
-        configure(arguments, build, "-DUSE=subdirectory", f"-DTESSERA_SOURCE={arguments.root}",
+def by_source(arguments, work, use, wanted):
+    build = work / f"by {use}"
+    run(f"{use} with {wanted or 'no components'}",
+        configure(arguments, build, f"-DUSE={use}", f"-DTESSERA_SOURCE={arguments.root}",
                   f"-DTESSERA_COMPONENTS={';'.join(wanted)}", f"-DWANTED={';'.join(wanted)}"))
     run("  builds", [arguments.cmake, "--build", build])
     run("  runs", [build / "stranger"], says="works")
@@ -86,6 +90,57 @@ def by_pkg_config(arguments, work, prefix):
     flags = shlex.split(run("pkg-config", ["pkg-config", "--cflags", "tessera"], env=there))
     run("  builds", [arguments.compiler, "-std=c++20", HERE / "main.cpp", *flags, "-o", work / "bare"])
     run("  runs", [work / "bare"], says="works")
+
+
+def by_single_header(arguments, work):
+    """Alone in a folder, so that nothing but the one file can be found; what it refuses to hold is named."""
+    folder = work / "single" / "tessera"
+    folder.mkdir(parents=True)
+    text = run("single header", [sys.executable, "-B", arguments.root / "scripts" / "single_header"])
+    (folder / "tessera.hpp").write_text(text)
+    if "#include <tessera/" in text:
+        raise Failed("the single header includes another one of ours")
+    run("  builds", [arguments.compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{folder.parent}",
+                     HERE / "main.cpp", "-o", work / "one"])
+    run("  runs", [work / "one"], says="works")
+
+
+def by_conan(arguments, work):
+    py_compile.compile(str(arguments.root / "conanfile.py"), cfile=str(work / "conanfile.pyc"), doraise=True)
+    print("ok  the Conan recipe is Python")
+    if not shutil.which("conan"):
+        print("skipped conan: not installed")
+        return
+    there = {**os.environ, "CONAN_HOME": str(work / "conan")}
+    run("conan profile", ["conan", "profile", "detect"], env=there)
+    with open(work / "conan" / "profiles" / "default", "a") as profile:  # Eigen is the system's: nothing is downloaded
+        profile.write("\n[platform_requires]\neigen/3.4.0\n")
+    run("conan create", ["conan", "create", arguments.root, "--no-remote"], env=there)
+    listed = json.loads(subprocess.run(["conan", "list", "tessera/*:*", "--format=json"], env=there, check=True, text=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+    (name, recipe), = listed["Local Cache"].items()
+    (revision, content), = recipe["revisions"].items()
+    package, = content["packages"]
+    path = subprocess.run(["conan", "cache", "path", f"{name}#{revision}:{package}"], env=there, check=True, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
+    run("  find_package", configure(arguments, work / "by conan", f"-DCMAKE_PREFIX_PATH={path}", "-DWANTED="))
+
+
+def by_vcpkg(arguments, work):
+    """The port's script with vcpkg's functions played, and its manifest against what it packages."""
+    port = arguments.root / "packaging" / "vcpkg" / "tessera"
+    manifest = json.loads((port / "vcpkg.json").read_text())
+    version = re.search(r'version = "([^"]+)"', (arguments.root / "include/tessera/version.hpp").read_text()).group(1)
+    components = (arguments.root / "scripts" / "cmake" / "components.cmake").read_text()
+    if manifest["version"] != version:
+        raise Failed(f"vcpkg.json packages {manifest['version']}, version.hpp is {version}")
+    for feature in manifest["features"]:
+        if f'STREQUAL "{feature}"' not in components:
+            raise Failed(f"vcpkg.json: there is no component for the feature {feature}")
+    package = work / "vcpkg package"
+    run("vcpkg port", [arguments.cmake, f"-DPORT={port / 'portfile.cmake'}", f"-DCURRENT_PACKAGES_DIR={package}",
+                       f"-DBUILD={work / 'vcpkg build'}", f"-DCOMPILER={arguments.compiler}", "-P", HERE / "vcpkg.cmake"])
+    run("  find_package", configure(arguments, work / "by vcpkg", f"-DCMAKE_PREFIX_PATH={package}", "-DWANTED="))
 
 
 def self_test(arguments, work):
@@ -124,9 +179,13 @@ if __name__ == "__main__":
                 wanted = [name for name in COMPONENTS if name in arguments.component]
                 prefix = install(arguments, work)
                 by_package(arguments, work, prefix, wanted)
-                by_subdirectory(arguments, work, wanted)
+                by_source(arguments, work, "subdirectory", wanted)
+                by_source(arguments, work, "fetch", [])
                 by_pkg_config(arguments, work, prefix)
                 refusals(arguments, work, prefix)
+                by_single_header(arguments, work)
+                by_vcpkg(arguments, work)
+                by_conan(arguments, work)
         except Failed as failure:
             print(f"FAILED  {failure}")
             sys.exit(1)

@@ -270,8 +270,8 @@ TEST_CASE_TEMPLATE("dense kernels: bits do not depend on the place of a row or a
     });
 }
 
-TEST_CASE_TEMPLATE("dense kernels: rows by pointer, in any order and more than once, are the rows of a matrix", R, float,
-                   double) {
+TEST_CASE_TEMPLATE("dense kernels: rows by pointer, in any order and more than once, are the rows of a matrix", R,
+                   float, double) {
     const Shape s{70, 37, 7};  // more rows than a table holds on the stack
     const auto pool = toy_numbers<R>(9 * s.in, 1), w = toy_numbers<R>(s.out * s.in + s.out, 2);
     const auto dy = toy_numbers<R>(s.batch * s.out, 3);

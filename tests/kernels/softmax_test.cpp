@@ -49,7 +49,8 @@ TEST_CASE("softmax: the float exponential is within 2 ulp from -87 to 0, and 0 b
         const auto got = exponentials(x);
         CHECK(got[0] == 1.0f);
         CHECK(worst_ulps(x, got) <= 2);
-        for (const float v : exponentials<float>({-87.01f, -88, -104, -1e4f, -1e30f, -std::numeric_limits<float>::infinity()}))
+        for (const float v :
+             exponentials<float>({-87.01f, -88, -104, -1e4f, -1e30f, -std::numeric_limits<float>::infinity()}))
             CHECK(v == 0.0f);
         auto off = got;
         off[4321] *= 1.000001f;
@@ -87,7 +88,8 @@ TEST_CASE_TEMPLATE("softmax: a row's bits do not depend on its place", R, float,
         std::vector<R> top(13), sum(13);
         kernels::softmax_rows(together.data(), 13, 7, top.data(), sum.data());
         for (std::size_t i = 0; i < 13; ++i) {
-            std::vector<R> alone(z.begin() + static_cast<std::ptrdiff_t>(7 * i), z.begin() + static_cast<std::ptrdiff_t>(7 * i + 7));
+            std::vector<R> alone(z.begin() + static_cast<std::ptrdiff_t>(7 * i),
+                                 z.begin() + static_cast<std::ptrdiff_t>(7 * i + 7));
             R own_top = 0, own_sum = 0;
             kernels::softmax_rows(alone.data(), 1, 7, &own_top, &own_sum);
             CHECK(own_sum == sum[i]);

@@ -182,6 +182,12 @@ TEST_CASE("a run states what it hides from whom, and under what") {
 }
 
 TEST_CASE("a wrong delta, or a wrong rule inside, is refused before round one") {
+    const auto forgetful = [](bool stateless) {
+        Federation<Private<FedAvg<Noisy>>, Net> run{
+            {}, toy_data(), {.inner = {.local = noisy}}, {.seed = 3, .batch = 5, .stateless = stateless}};
+    };
+    CHECK_NOTHROW(forgetful(false));
+    CHECK_THROWS_AS(forgetful(true), ConfigError);  // clients that forget their ledgers
     using Run = Federation<Private<FedAvg<Noisy>>, Net>;
     CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.delta = 0}, usual}), "delta must lie in (0, 1)", ConfigError);
     CHECK_THROWS_AS((Run{{}, toy_data(), {.inner = {.local = {.clip = -1}}}, usual}), ConfigError);

@@ -94,12 +94,14 @@ TEST_CASE("a fused step moves the scope and nothing else") {
     const M model;
     for (const auto& scope : {select<scope::Head>(M::segments), select<scope::Except<scope::Head>>(M::segments),
                               select<scope::Input>(M::segments)}) {
-        check_same_bits(model, Step<float>{.terms = {.on = scope}, .rate = 0.1, .decay = 0.1, .momentum = 0.9}, 37, 5, 8);
+        check_same_bits(model, Step<float>{.terms = {.on = scope}, .rate = 0.1, .decay = 0.1, .momentum = 0.9}, 37, 5,
+                        8);
         const auto data = support::toy_dataset<float>(8, 37, 5);
         const auto ids = support::first_ids(8);
         const auto before = initial_parameters(model, Key{5});
         auto x = before;
-        model.step(x, Batch<float>(data.examples(), ids), Step<float>{.terms = {.on = scope}, .rate = 0.1, .decay = 0.1});
+        model.step(x, Batch<float>(data.examples(), ids),
+                   Step<float>{.terms = {.on = scope}, .rate = 0.1, .decay = 0.1});
         std::size_t moved = 0;
         for (std::size_t j = 0; j < x.size(); ++j) {
             if (!scope.touches({j, j + 1})) REQUIRE(x[j] == before[j]);

@@ -113,7 +113,8 @@ TEST_CASE("a mask's runs of ones move as its coordinates do one by one, across w
     Mask mask(d, true);
     for (const std::size_t j : {0u, 5u, 6u, 63u, 64u, 100u, 128u, 190u}) mask.set(j, false);
     const Vec<double> x(d, 0.5);
-    const auto got = stepped(slope, x, Step<double>{.terms = {.on = Where::range(3, 197), .active = &mask}, .rate = 0.5});
+    const auto got =
+        stepped(slope, x, Step<double>{.terms = {.on = Where::range(3, 197), .active = &mask}, .rate = 0.5});
     for (std::size_t j = 0; j < d; ++j) {
         const bool moves = j >= 3 && j < 197 && mask[j];
         CHECK(got[j] == (moves ? 0.5 - 0.5 * gradient[j] : 0.5));

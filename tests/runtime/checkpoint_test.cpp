@@ -100,9 +100,10 @@ TEST_CASE("a checkpoint of another run is refused with the difference") {
     const std::string file = folder.path() + "/one";
     auto run = make<FedAvg<>>();
     write_checkpoint(file, run, "rate=0.1\nbatch=5\n");
-    CHECK_THROWS_WITH_AS(read_checkpoint(file, run, "rate=0.2\nbatch=5\n"),
-                         (file + ": the checkpoint is of a run with other settings (it has rate=0.1, this run rate=0.2)").c_str(),
-                         IoError);
+    CHECK_THROWS_WITH_AS(
+        read_checkpoint(file, run, "rate=0.2\nbatch=5\n"),
+        (file + ": the checkpoint is of a run with other settings (it has rate=0.1, this run rate=0.2)").c_str(),
+        IoError);
     auto other = make<Local<>>();
     CHECK_THROWS_AS(read_checkpoint(file, other, "rate=0.1\nbatch=5\n"), IoError);
 }

@@ -53,7 +53,8 @@ TEST_CASE("the majority class by hand") {
 
 TEST_CASE("the oracle is at least as good as both, client by client") {
     using Net = nn::Mclr<8, 4>;
-    Federation<FedAvgFt<>, Net> run{Net{}, support::toy_data(), {.local = {.rate = 0.3}, .tune_epochs = 4}, {.batch = 5}};
+    Federation<FedAvgFt<>, Net> run{
+        Net{}, support::toy_data(), {.local = {.rate = 0.3}, .tune_epochs = 4}, {.batch = 5}};
     run.run(4, sample::Uniform{3});
     const auto global = evaluate<Which::global>(run);
     const auto personal = evaluate<Which::personal>(run);

@@ -51,7 +51,8 @@ TEST_CASE("the global accuracy is that of a loop over the test examples") {
 TEST_CASE("L-EV-1: four shares sum to one and give both accuracies back") {
     const auto run = trained(FedAvgFt<>{.local = {.rate = 0.3}, .tune_epochs = 4});
     const auto shares = break_down(run).shares();
-    CHECK(shares.both + shares.global_only + shares.personal_only + shares.neither == doctest::Approx(1).epsilon(1e-12));
+    CHECK(shares.both + shares.global_only + shares.personal_only + shares.neither ==
+          doctest::Approx(1).epsilon(1e-12));
     CHECK(shares.accuracy_global() ==
           doctest::Approx(evaluate<Which::global>(run).accuracy(Average::unweighted).value.get()).epsilon(1e-12));
     CHECK(shares.accuracy_personal() ==

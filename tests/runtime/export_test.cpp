@@ -24,7 +24,8 @@ using Net = nn::Dnn<8, 6, 4>;
 
 struct File {
     std::string path;
-    explicit File(const std::string& ending) : path((std::filesystem::temp_directory_path() / "tessera-models-XXXXXX").string()) {
+    explicit File(const std::string& ending)
+        : path((std::filesystem::temp_directory_path() / "tessera-models-XXXXXX").string()) {
         REQUIRE(mkdtemp(path.data()) != nullptr);
         folder_ = path;
         path += "/models" + ending;
@@ -83,7 +84,8 @@ TEST_CASE("what does not fit is refused with the tensor's name") {
     CHECK_THROWS_WITH_AS((Predictor<Wider>(file.path, "global/")),
                          (file.path + ": tensor 'global/0.weight' does not have the model's shape").c_str(), IoError);
     CHECK_THROWS_WITH_AS((Predictor<Net>(file.path, "client/0/")),
-                         (file.path + ": there is no tensor 'client/0/0.weight', which the model needs").c_str(), IoError);
+                         (file.path + ": there is no tensor 'client/0/0.weight', which the model needs").c_str(),
+                         IoError);
     CHECK_THROWS_AS(io::write_tensors("models.bin", {}), IoError);
     const Predictor<Net> predict(file.path, "global/");
     const std::vector<float> short_row(7);

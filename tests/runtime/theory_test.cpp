@@ -169,8 +169,8 @@ TEST_CASE("a network's constants: the same bits for any number of threads, and t
     CHECK(run.fingerprint() == before);
     const auto other = theory_constants(run, {.power_steps = 20, .seed = 9});
     CHECK(other.sigma_v == one.sigma_v);  // batches are the run's
-    // Another first direction ends at the same norm. Both come from below by power iteration on float differences, whose
-    // own error was not measured: 2 % tells a wrong block from a right one, no more.
+    // Another first direction ends at the same norm. Both come from below by power iteration on float differences,
+    // whose own error was not measured: 2 % tells a wrong block from a right one, no more.
     CHECK(other.l_v == doctest::Approx(one.l_v).epsilon(0.02));
 }
 

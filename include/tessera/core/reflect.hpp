@@ -75,7 +75,8 @@ inline constexpr std::size_t field_count = detail::arity<std::remove_cvref_t<T>>
 template <Reflectable T>
 constexpr auto fields_of(T& object) {
     constexpr std::size_t count = field_count<T>;
-    static_assert(count <= 16, "tessera: a reflected struct may have at most 16 fields; group some of them in a struct");
+    static_assert(count <= 16,
+                  "tessera: a reflected struct may have at most 16 fields; group some of them in a struct");
     if constexpr (count == 0) {
         return std::tuple<>{};
     } else if constexpr (count == 1) {

@@ -104,8 +104,9 @@ struct Distill {
                                   "logits can be taught");
         if (kd_steps == 0 || kd_rounds == 0) return;
         if (hub.ids.empty())
-            throw ConfigError("distillation needs public examples at the server: give the federation `aux`, or split the "
-                              "data with a share for the server");
+            throw ConfigError(
+                "distillation needs public examples at the server: give the federation `aux`, or split the "
+                "data with a share for the server");
         if (select == Select::last) return;
         if (!hub.labelled || hub.labelled->train.empty() || !hub.labelled->examples->labels)
             throw ConfigError("select=best_val_or_init needs labelled examples at the server: split the data with a "

@@ -33,7 +33,9 @@ struct Relax {
         for (std::size_t j = 0; j < w.size(); ++j)
             w[j] = static_cast<R>((1 - beta) * static_cast<double>(w[j]) + beta * static_cast<double>(to[j]));
     }
-    void validate() const { detail::require(std::isfinite(beta), "beta must be a number, not " + std::to_string(beta)); }
+    void validate() const {
+        detail::require(std::isfinite(beta), "beta must be a number, not " + std::to_string(beta));
+    }
 };
 
 }  // namespace tessera::fold

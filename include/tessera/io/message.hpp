@@ -38,7 +38,8 @@ Bytes encode_frame(Kind kind, std::uint64_t parameters, std::uint64_t round, std
     put(out, frame_magic);
     put(out, frame_version);
     put(out, kind);
-    for (const std::uint64_t word : {shape_of<Payload>(), parameters, round, client, std::uint64_t{size}}) put(out, word);
+    for (const std::uint64_t word : {shape_of<Payload>(), parameters, round, client, std::uint64_t{size}})
+        put(out, word);
     put(out, payload);
     put(out, crc32c(out));
     return out;

@@ -156,7 +156,8 @@ inline void parse_metadata(HeaderScanner& in, Metadata& metadata) {
 }
 
 inline void append_json(std::string& out, std::string_view text) {
-    if (!is_utf8(text)) throw IoError(in_quotes(text), "cannot be written to a safetensors file, because it is not UTF-8");
+    if (!is_utf8(text))
+        throw IoError(in_quotes(text), "cannot be written to a safetensors file, because it is not UTF-8");
     constexpr std::string_view digits = "0123456789abcdef";
     out += '"';
     for (const char c : text) {

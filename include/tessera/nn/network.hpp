@@ -22,7 +22,8 @@ namespace tessera::nn {
 
 template <class R, std::size_t Inputs, class Layers, class Loss = SoftmaxCrossEntropy>
 class Network {
-    static_assert(Layer<Layers, R>, "tessera::nn::Network: the second argument must be a layer, such as Sequential<...>");
+    static_assert(Layer<Layers, R>,
+                  "tessera::nn::Network: the second argument must be a layer, such as Sequential<...>");
     static_assert(Layers::width(Inputs) > 0, "tessera::nn::Network: the widths of neighbouring layers do not fit");
 
 public:

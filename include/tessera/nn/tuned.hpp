@@ -7,8 +7,8 @@
 // It starts at the backbone's own values. The backbone is everybody's and is never written; copies share it.
 // A step moves the selected coordinates as the same step on the whole vector with `Terms::on` would, bit for bit: each
 // thread keeps one vector with the frozen values in place and lays the selected ones into it, so a step copies those
-// and nothing else, and fused kernels skip the frozen layers (784-100-10 with an adapter of 32, batch 64: 164 us a step,
-// as on the whole vector in that scope; 220 us on all parameters). A gradient is taken whole and cut (240 us).
+// and nothing else, and fused kernels skip the frozen layers (784-100-10 with an adapter of 32, batch 64: 164 us a
+// step, as on the whole vector in that scope; 220 us on all parameters). A gradient is taken whole and cut (240 us).
 #pragma once
 
 #include <algorithm>

@@ -31,6 +31,7 @@ static_assert(Mclr<60, 10>::parameters == 610);
 static_assert(Dnn<784, 100, 10>::parameters == 79'510);
 static_assert(Dnn<784, 100, 62>::parameters == 84'762);
 static_assert(Dnn<60, 20, 10>::parameters == 1'430);
-static_assert(AdaptedDnn<784, 100, 10, 32>::parameters == 79'510 + 6'532);  // 7,542 of them (8.8 %) tuned, head included
+// 7,542 of them (8.8 %) tuned, head included.
+static_assert(AdaptedDnn<784, 100, 10, 32>::parameters == 79'510 + 6'532);
 
 }  // namespace tessera::nn

@@ -41,8 +41,8 @@ inline std::string first_difference(const std::string& theirs, const std::string
 
 }  // namespace detail
 
-// `configuration` names the run, a line per setting (settings, data, method); a checkpoint of another one is refused. `notes`
-// are the caller's own bytes and come back as they were, the history of a run for example.
+// `configuration` names the run, a line per setting (settings, data, method); a checkpoint of another one is refused.
+// `notes` are the caller's own bytes and come back as they were, the history of a run for example.
 template <class Me, class M>
 void write_checkpoint(const std::string& path, const Federation<Me, M>& run, const std::string& configuration,
                       const Bytes& notes = {}) {

@@ -51,8 +51,8 @@ public:
         auto received = io::decode_payload<Down>(frame, io::Kind::download, setup_->initial.size());
         if constexpr (!detail::names_send<Me>)
             if (received.size() != setup_->download_size)
-                throw WireError("the download holds " + std::to_string(received.size()) + " numbers, this method sends " +
-                                std::to_string(setup_->download_size));
+                throw WireError("the download holds " + std::to_string(received.size()) +
+                                " numbers, this method sends " + std::to_string(setup_->download_size));
         if (!all_finite(received)) throw WireError("the download holds a number that is not finite");
         const auto upload = visit(std::move(received), static_cast<std::size_t>(frame.round), workspace);
         return io::encode_frame(io::Kind::upload, setup_->initial.size(), frame.round, id_, upload);

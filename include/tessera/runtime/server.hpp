@@ -192,8 +192,9 @@ private:
             return setup_->method.admits(state_, upload);
         } else if constexpr (requires { row_of(upload).x, state_.w; }) {
             const auto row = row_of(upload);
-            const std::size_t expected =
-                !row.mask ? state_.w.size() : row.mask->size() == state_.w.size() ? row.mask->count() : row.x.size() + 1;
+            const std::size_t expected = !row.mask                             ? state_.w.size()
+                                         : row.mask->size() == state_.w.size() ? row.mask->count()
+                                                                               : row.x.size() + 1;
             return row.x.size() == expected && row.weight >= 0;
         } else {
             return true;

@@ -20,7 +20,8 @@ struct Uniform {
     bool everyone_trains = false;  // the pFedMe family trains all and merges `count`
 
     Plan plan(Key key, std::size_t round, std::span<const Candidate> candidates) const {
-        if (count > candidates.size())  // the sentence is made only when it is needed: rounds take nothing from the heap
+        // The sentence is made only when it is needed: rounds take nothing from the heap.
+        if (count > candidates.size())
             throw ConfigError("per_round is " + std::to_string(count) + " but only " +
                               std::to_string(candidates.size()) + " clients have training data");
         struct Drawn {

@@ -32,17 +32,18 @@ inline std::vector<double> smoothed(const std::vector<double>& values, double fa
 inline Extra coherence_curve(const std::vector<double>& rounds, const std::vector<double>& coherence,
                              double factor = 0.9) {
     tessera::detail::require(rounds.size() == coherence.size(), "coherence_curve: one value for each round");
-    return {.id = "coherence",
-            .title = "Coherence of the envelope gradients",
-            .caption = report::detail::cat("1 - det^(1/n) of the Gram matrix of the n clients' unit directions mu - theta: "
-                                           "0 when they are orthogonal, 1 when one depends on the others. Smoothed: "
-                                           "exponentially, factor ",
-                                           report::detail::digits(factor), "."),
-            .kind = Kind::line,
-            .x = {.title = "round", .integers = true},
-            .y = {.title = "coherence"},
-            .series = {{.name = "measured", .x = rounds, .y = coherence, .dashed = true},
-                       {.name = "smoothed", .x = rounds, .y = smoothed(coherence, factor)}}};
+    return {
+        .id = "coherence",
+        .title = "Coherence of the envelope gradients",
+        .caption = report::detail::cat("1 - det^(1/n) of the Gram matrix of the n clients' unit directions mu - theta: "
+                                       "0 when they are orthogonal, 1 when one depends on the others. Smoothed: "
+                                       "exponentially, factor ",
+                                       report::detail::digits(factor), "."),
+        .kind = Kind::line,
+        .x = {.title = "round", .integers = true},
+        .y = {.title = "coherence"},
+        .series = {{.name = "measured", .x = rounds, .y = coherence, .dashed = true},
+                   {.name = "smoothed", .x = rounds, .y = smoothed(coherence, factor)}}};
 }
 
 }  // namespace tessera::report::analysis

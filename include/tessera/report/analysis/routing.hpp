@@ -142,8 +142,9 @@ inline Extra routing_table(const RoutedClient& one) {
 inline Extra routing_against_loss(const std::vector<RoutedClient>& all) {
     Extra out{.id = "routing-loss",
               .title = "Loss difference and routing per client",
-              .caption = "Mean test loss of the global model minus that of the personal one, against the mean of soft "
-                         "q0 over examples and blocks: where the local model helps more, less should be routed globally.",
+              .caption =
+                  "Mean test loss of the global model minus that of the personal one, against the mean of soft "
+                  "q0 over examples and blocks: where the local model helps more, less should be routed globally.",
               .kind = Kind::scatter,
               .x = {.title = "global minus personal loss"},
               .y = {.title = "mean q0"},
