@@ -64,9 +64,10 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--eval-last", o.evaluate_last, "Only in the last so many rounds");
     command.add_option("--eval-also", said.also, "NAME=VALUE of tuning: every evaluation once more, served like this");
     command.add_option("--analyse", o.analyse,
-                       "clients, losses, memory, theory, coherence, ensemble: figures of the report")
+                       "clients, losses, memory, theory, coherence, ensemble, routing, masks: figures of the report")
         ->delimiter(',');
-    command.add_option("--shifts", o.shifts, "Final models on shifted test images: noise:3,blur:2 or all")
+    command.add_option("--shifts", o.shifts,
+                       "Final models on all clients' test images, shifted: none,noise:3,blur:2 or all")
         ->delimiter(',');
     command.add_option("--json", o.json, "Write everything as JSON");
     command.add_option("--jsonl", o.jsonl, "Write the rounds as JSON, one a line");

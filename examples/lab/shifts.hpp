@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What --shifts adds to a run: every model on everybody's test images as they look under worse conditions.
+// What --shifts adds to a run: every model on everybody's test images as they look under worse conditions, or, by the
+// name none, on everybody's test data as they are.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,7 @@ namespace lab {
 inline std::vector<tessera::data::Shift> shifts_of(const Options& o) {
     std::vector<tessera::data::Shift> asked;
     for (const auto& name : o.shifts) {
+        if (name == "none") continue;
         if (name == "all")
             for (const auto& each : tessera::data::all_shifts()) asked.push_back(each);
         else
@@ -66,10 +69,12 @@ void add_shifts(const Run& run, const Options& o, const E& executor, const std::
     if (Personal) table.series.insert(table.series.end(), {{.name = "personal"}, {.name = "deviation"}});
 
     std::vector<ClientCount> of_global, of_personal;  // all shifts together
+    bool shifted = false;
     const auto add = [&](std::size_t& column, const auto& result, std::vector<ClientCount>& sums) {
         record.final_evaluations.push_back(result.accuracy(Average::unweighted));
         table.series[column++].y.push_back(100 * result.accuracy(Average::unweighted).value);
         if (&sums == &of_personal) table.series[column++].y.push_back(100 * result.stddev());
+        if (!shifted) return;
         sums.resize(result.counts().size());
         for (std::size_t k = 0; k < sums.size(); ++k) {
             sums[k].client = result.counts()[k].client;
@@ -83,6 +88,9 @@ void add_shifts(const Run& run, const Options& o, const E& executor, const std::
         if constexpr (Global) add(column, results.template operator()<Which::global>(), of_global);
         if constexpr (Personal) add(column, results.template operator()<Which::personal>(), of_personal);
     };
+    if (std::ranges::find(o.shifts, "none") != o.shifts.end())
+        line("none", [&]<Which W>() { return tessera::evaluate_on_union<W>(run, executor, stage); });
+    shifted = true;
     const auto asked = shifts_of(o);
     for (const auto& shift : asked) {
         const auto images = tessera::data::shifted(run.data().pool(), shape, shift, tests);

@@ -466,7 +466,7 @@ def shifted_images(program, folder):
     labels.write_bytes(struct.pack(">II", 0x801, 140) + bytes(classes))
     ran(lab(program, "run", "--data", f"idx:{images},{labels}", "--partition", "iid", "--clients", "4", "--per-round", "4",
             "--rounds", "30", "--batch", "5", "--model", "mclr", "--algorithm", "fedavg-ft", "--set", "rate=0.1",
-            "--shifts", "brightness:1,pixelate:5", "--json", out, "--quiet"))
+            "--shifts", "none,brightness:1,pixelate:5", "--json", out, "--quiet"))
     report = json.loads(out.read_text())
     value = {(e["model"], e["on"]): e["value"] for e in report["final"]["evaluations"] if e["on"].startswith("shift:")}
     expect(len(value) == 6, f"two kinds of models on two shifts and their mean: {value}")
@@ -474,6 +474,8 @@ def shifted_images(program, folder):
         bright, coarse, mean = (value[model, "shift:" + name] for name in ["brightness:1", "pixelate:5", "mean of 2"])
         expect(abs(mean - (bright + coarse) / 2) < 1e-9, f"{model}: {mean} is not the mean of {bright} and {coarse}")
         expect(coarse < bright - 0.1, f"{model}: {bright} is not far above {coarse}")
+    whole = {e["model"]: e["value"] for e in report["final"]["evaluations"] if e["on"] == "union"}
+    expect(len(whole) == 2 and min(whole.values()) > 0.9, f"both on everybody's images as they are: {whole}")
     expect(any(e["id"] == "shifts" for e in report["extras"]), "the table of shifts")
 
 
