@@ -10,7 +10,7 @@ import sys
 
 import self_check
 
-POLICIES = ["rule", "fold", "mask", "gate", "divergence", "prior", "privacy", "sample"]
+POLICIES = ["rule", "fold", "mask", "gate", "divergence", "order", "prior", "privacy", "sample"]
 NO_UMBRELLA = ["interop", "kernels"]  # rooms whose headers are chosen one by one
 
 

@@ -143,8 +143,23 @@ def by_vcpkg(arguments, work):
     run("  find_package", configure(arguments, work / "by vcpkg", f"-DCMAKE_PREFIX_PATH={package}", "-DWANTED="))
 
 
+def refused_single_headers(work):
+    """What one header cannot hold is named, and nothing is written."""
+    script = HERE.parent.parent / "scripts" / "single_header"
+    for what, umbrella, says in (("a header of a component", "#include <tessera/a.hpp>\n", "needs an optional library"),
+                                 ("a conditional include", "#if 1\n#include <tessera/b.hpp>\n#endif\n", "conditional")):
+        root = work / what
+        (root / "include" / "tessera").mkdir(parents=True)
+        (root / "tests" / "house").mkdir(parents=True)
+        (root / "tests" / "house" / "optional.txt").write_text("tessera/a.hpp zlib\n")
+        for name, text in {"version": 'version = "1"', "tessera": umbrella, "predict": "", "a": "", "b": ""}.items():
+            (root / "include" / "tessera" / f"{name}.hpp").write_text(text)
+        run(f"{what} is refused in the single header", [sys.executable, "-B", script, "--root", root], expect=1, says=says)
+
+
 def self_test(arguments, work):
     """A package with a hole must be noticed: no umbrella, then no targets file."""
+    refused_single_headers(work)
     moved = install(arguments, work)
     shutil.copytree(moved, work / "holed")
     (work / "holed" / "include" / "tessera" / "version.hpp").unlink()

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Lays out what Sphinx reads: the pages of docs/ as they are, the two pages from the root that they link to, a page
+for each room of headers made from the headers' own comments, and the table of contents. The pages stay plain Markdown."""
+import argparse
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+
+FROM_ROOT = ["CHANGELOG.md", "CONTRIBUTING.md"]
+# Title of a group and its pages in order; what nobody names goes to the last group but the reference.
+GROUPS = [("Start", ["tutorial", "lab", "methods", "analyses"]),
+          ("Systems", ["systems/fedalt", "systems/pfedbred", "systems/perada", "systems/fedspa", "systems/flow"]),
+          ("Policies", ["policies/*"]),
+          ("More", [])]
+FENCE = re.compile(r"^(```.*?^```$|(?:    [^\n]*\n)+)", re.S | re.M)
+
+
+def outside_code(text, change):
+    """change() applied to what is neither a fenced nor an indented block."""
+    return "".join(piece if i % 2 else change(piece) for i, piece in enumerate(FENCE.split(text)))
+
+
+def relinked(text, depth):
+    """Links that leave docs/: to a page that came along, they stay; to anything else of the tree, they become plain words."""
+    def link(match):
+        words, target = match.groups()
+        if "://" in target or target.startswith("#"):
+            return match.group(0)
+        inside = target.removeprefix("../" * (depth + 1))
+        if inside == target:
+            return match.group(0)
+        name = inside.split("#")[0]
+        return f"[{words}]({'../' * depth}{inside})" if name in FROM_ROOT else f"{words} (`{inside}`)"
+    return outside_code(text, lambda piece: re.sub(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)", link, piece))
+
+
+def as_markdown(comment):
+    """The comment at the top of a header: indented lines are equations or code, the rest is prose."""
+    blocks, kind = [], None
+    for line in comment:
+        if not line.strip():
+            kind = None if kind != "code" else kind
+            if blocks:
+                blocks[-1][1].append("")
+            continue
+        now = "code" if line.startswith("  ") else "prose"
+        if now != kind or (now == "prose" and blocks[-1][1][-1:] == [""]):
+            blocks.append((now, []))
+        kind = now
+        blocks[-1][1].append(line)
+    out = []
+    for kind, lines in blocks:
+        text = "\n".join(lines).strip("\n")
+        if kind == "prose":
+            parts = text.split("`")
+            text = "`".join(part if i % 2 else re.sub(r"([\\*_<>\[\]$|#])", r"\\\1", part) for i, part in enumerate(parts))
+            out.append(text)
+        else:
+            out.append(f"```text\n{text}\n```")
+    return "\n\n".join(out)
+
+
+def reference_page(root, room):
+    """Every header of a room: what its comment says, and its text to unfold."""
+    base = root / "include" / "tessera"
+    headers = sorted(path for path in (base / room).rglob("*.hpp") if "detail" not in path.relative_to(base).parts)
+    out = [f"# tessera/{room}", f"The headers of `tessera/{room}/`, in their own words. Each can be included alone."]
+    for header in headers:
+        lines = header.read_text().splitlines()
+        comment = []
+        for line in lines[1:]:
+            if not line.startswith("//"):
+                break
+            comment.append(line[2:].removeprefix(" "))
+        name = header.relative_to(base / room).as_posix()
+        out += [f"## {name}", as_markdown(comment), "<details><summary>Text of the header</summary>",
+                "```cpp\n" + "\n".join(lines) + "\n```", "</details>"]
+    return "\n\n".join(block for block in out if block) + "\n"
+
+
+def toctree(caption, pages, glob=False):
+    return "\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", *([":glob:"] if glob else []), "", *pages, "```", ""])
+
+
+def prepare(root, target):
+    docs = root / "docs"
+    if target.exists():
+        shutil.rmtree(target)
+    target.mkdir(parents=True)
+    for page in docs.rglob("*.md"):
+        place = target / page.relative_to(docs)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(relinked(page.read_text(), len(page.relative_to(docs).parts) - 1))
+    for name in FROM_ROOT:
+        text = (root / name).read_text().replace("](docs/", "](")
+        (target / name).write_text(text)
+    if (docs / "images").is_dir():
+        shutil.copytree(docs / "images", target / "images")
+
+    (target / "reference").mkdir()
+    rooms = sorted(path.name for path in (root / "include" / "tessera").iterdir() if path.is_dir())
+    for room in rooms:
+        (target / "reference" / f"{room}.md").write_text(reference_page(root, room))
+
+    named = {page for _, pages in GROUPS for page in pages}
+    rest = sorted(path.relative_to(target).with_suffix("").as_posix() for path in target.rglob("*.md"))
+    rest = [page for page in rest if page not in named and page != "index" and page.split("/")[0] not in ("policies", "reference")]
+    contents = [toctree(title, pages or rest, glob=any("*" in page for page in pages)) for title, pages in GROUPS]
+    contents.append(toctree("Reference", [f"reference/{room}" for room in rooms]))
+    with open(target / "index.md", "a") as index:
+        index.write("\n" + "\n".join(contents))
+
+
+def self_test():
+    cases = [(relinked("[a](../CHANGELOG.md) [b](lab.md#x) [c](../examples/x.cpp)", 0),
+              "[a](CHANGELOG.md) [b](lab.md#x) c (`examples/x.cpp`)"),
+             (relinked("[a](../../CONTRIBUTING.md) [b](../lab.md)", 1), "[a](../CONTRIBUTING.md) [b](../lab.md)"),
+             (relinked("    f[a](../x)\n\n[b](../x.y)", 0), "    f[a](../x)\n\nb (`x.y`)"),
+             (as_markdown(["Mean_k of `a_b`.", "", "  w = sum", "", "  v = w", "", "Ends."]),
+              "Mean\\_k of `a_b`.\n\n```text\n  w = sum\n\n  v = w\n```\n\nEnds.")]
+    for found, expected in cases:
+        if found != expected:
+            sys.exit(f"self-test: expected\n{expected}\nfound\n{found}")
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in {"docs/index.md": "# Home\n", "docs/lost.md": "# Lost\n", "CHANGELOG.md": "", "CONTRIBUTING.md": "",
+                           "include/tessera/fold/mean.hpp": "// S\n// The mean.\n#pragma once\n"}.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        prepare(root, root / "out")
+        index, page = (root / "out/index.md").read_text(), (root / "out/reference/fold.md").read_text()
+        if "\nlost\n" not in index or "The mean." not in page or "reference/fold" not in index:
+            sys.exit("self-test: a page is missing")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parent.parent.parent)
+    parser.add_argument("--target", type=pathlib.Path)
+    arguments = parser.parse_args()
+    self_test()
+    if arguments.target:
+        prepare(arguments.root, arguments.target)
