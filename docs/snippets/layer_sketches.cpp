@@ -8,20 +8,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <limits>
-#include <memory>
 #include <numeric>
-#include <span>
 #include <utility>
-#include <vector>
 
-#include <tessera/contracts/rule.hpp>
-#include <tessera/data/dataset.hpp>
+#include <tessera/contracts/model.hpp>
 #include <tessera/kernels/backend.hpp>
 #include <tessera/nn/activation.hpp>
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/network.hpp>
 #include <tessera/nn/sequential.hpp>
-#include <tessera/rule/sgd.hpp>
 
 namespace sketch {
 
@@ -125,67 +120,6 @@ struct MaxPool2d {
     }
 };
 // [/pool]
-
-// [group_norm]
-// Per example and group: y = gamma (x - mean) / sqrt(var + eps) + beta, one affine pair a channel.
-template <std::size_t C, std::size_t Pixels, std::size_t Groups>
-struct GroupNorm {
-    static_assert(C % Groups == 0);
-    static constexpr std::size_t members = C / Groups * Pixels;
-    static constexpr double eps = 1e-5;
-    static constexpr std::array<Segment, 2> segments{
-        Segment{.name = "weight", .part = Part::norm, .offset = 0, .shape = {C, 1, 1, 1}, .fan_in = 0},
-        Segment{.name = "bias", .part = Part::norm, .offset = C, .shape = {C, 1, 1, 1}, .fan_in = 0}};
-    static constexpr std::size_t width(std::size_t in) { return in == C * Pixels ? in : 0; }
-    static constexpr std::size_t notes(std::size_t) { return 2 * Groups; }  // mean, 1/deviation
-    static constexpr double flops(std::size_t) { return 0; }
-
-    template <class R>
-    void forward(const Call& call, const R* w, const R* x, R* y, R* notes) const {
-        for (std::size_t g = 0; g < call.batch * Groups; ++g) {
-            const R* in = x + g * members;
-            double sum = 0, squares = 0;
-            for (std::size_t i = 0; i < members; ++i) sum += double(in[i]);
-            const double mean = sum / members;
-            for (std::size_t i = 0; i < members; ++i) squares += (double(in[i]) - mean) * (double(in[i]) - mean);
-            notes[2 * g] = static_cast<R>(mean);
-            notes[2 * g + 1] = static_cast<R>(1 / std::sqrt(squares / members + eps));
-            for (std::size_t i = 0; i < members; ++i) {
-                const std::size_t c = channel(g, i);
-                y[g * members + i] = w[c] * (in[i] - notes[2 * g]) * notes[2 * g + 1] + w[C + c];
-            }
-        }
-    }
-    template <class R>
-    void backward(const Call& call, const R* w, const R* x, const R*, const R* notes, const R* dy, R* dx,
-                  R* dw) const {
-        if (dw) std::fill_n(dw, 2 * C, R(0));
-        for (std::size_t g = 0; g < call.batch * Groups; ++g) {
-            const R mean = notes[2 * g], scale = notes[2 * g + 1];
-            R sum = 0, along = 0;  // of gamma dy, and of gamma dy along the normalised x
-            for (std::size_t i = 0; i < members; ++i) {
-                const std::size_t at = g * members + i, c = channel(g, i);
-                const R normal = (x[at] - mean) * scale;
-                sum += w[c] * dy[at];
-                along += w[c] * dy[at] * normal;
-                if (dw) dw[c] += dy[at] * normal, dw[C + c] += dy[at];
-            }
-            if (!dx) continue;
-            const R share = R(1) / static_cast<R>(members);
-            for (std::size_t i = 0; i < members; ++i) {
-                const std::size_t at = g * members + i;
-                const R normal = (x[at] - mean) * scale;
-                dx[at] = scale * (w[channel(g, i)] * dy[at] - share * (sum + normal * along));
-            }
-        }
-    }
-
-private:
-    static constexpr std::size_t channel(std::size_t g, std::size_t i) {
-        return g % Groups * (C / Groups) + i / Pixels;
-    }
-};
-// [/group_norm]
 
 // [batch_norm]
 // Running statistics are coordinates of Part::buffer. Forward only reads them. In training, backward writes
@@ -293,23 +227,6 @@ struct Residual {
     }
 };
 // [/residual]
-
-// [adapter]
-// The same layer with its parameters in another part, so that scopes can name it.
-template <Part P, class Inner>
-struct InPart : Inner {
-    static constexpr auto segments = [] {
-        auto all = Inner::segments;
-        for (auto& s : all) s.part = P;
-        return all;
-    }();
-};
-
-// Down to `Bottleneck` numbers and up again, beside a skip (Houlsby et al. 2019).
-template <std::size_t Width, std::size_t Bottleneck>
-using Adapter =
-    InPart<Part::adapter, Residual<Sequential<Linear<Width, Bottleneck>, nn::Relu, Linear<Bottleneck, Width>>>>;
-// [/adapter]
 
 // [lstm]
 // Time is inside the layer: a row is Steps x In numbers, the output Steps x H, every hidden state. The notes
@@ -480,167 +397,12 @@ private:
 };
 // [/attention]
 
-// [routed]
-// Two branches of one kind and a gate with one output: y = q global(x) + (1 - q) local(x), q = sigmoid(gate(x)).
-// The mix comes before the non-linearity, which is the next layer.
-enum class Learn : std::uint8_t { all, global_branch, local_branch, gate };
-
-template <class Branch, class Gate>
-struct RoutedBlock {
-    Learn learn = Learn::all;
-    Branch branch{};
-    InPart<Part::router, Gate> gate{};
-
-    static constexpr auto segments = Sequential<Branch, Branch, InPart<Part::router, Gate>>::segments;
-    static constexpr std::size_t size = dimension(Layout(Branch::segments));
-    static constexpr std::size_t width(std::size_t in) { return Gate::width(in) == 1 ? Branch::width(in) : 0; }
-    static constexpr std::size_t notes(std::size_t in) {
-        return 2 * Branch::notes(in) + Gate::notes(in) + 2 * Branch::width(in) + 1;
-    }
-    static constexpr double flops(std::size_t in) { return 2 * Branch::flops(in) + Gate::flops(in); }
-
-    template <class R>
-    void forward(const Call& call, const R* w, const R* x, R* y, R* notes) const {
-        const Places<R> at(call, notes);
-        branch.forward(call.child(0, call.in), w, x, at.global, at.global_notes);
-        branch.forward(call.child(1, call.in), w + size, x, at.local, at.local_notes);
-        gate.forward(call.child(2, call.in), w + 2 * size, x, at.logit, at.gate_notes);
-        for (std::size_t i = 0; i < call.batch * at.out; ++i) {
-            const R q = share(at.logit[i / at.out]);
-            y[i] = q * at.global[i] + (1 - q) * at.local[i];
-        }
-    }
-    template <class R>
-    void backward(const Call& call, const R* w, const R* x, const R*, const R* notes, const R* dy, R* dx,
-                  R* dw) const {
-        const Places<const R> at(call, notes);
-        Vec<R> dglobal(call.batch * at.out), dlocal(call.batch * at.out), dlogit(call.batch);
-        for (std::size_t i = 0; i < call.batch * at.out; ++i) {
-            const std::size_t row = i / at.out;
-            const R q = share(at.logit[row]);
-            dglobal[i] = q * dy[i];
-            dlocal[i] = (1 - q) * dy[i];
-            dlogit[row] += dy[i] * (at.global[i] - at.local[i]) * q * (1 - q);
-        }
-        if (dw) std::fill_n(dw, dimension(Layout(segments)), R(0));  // a part nobody learns has gradient zero
-        const auto wanted = [&](Learn part, std::size_t offset) {
-            return dw && (learn == Learn::all || learn == part) ? dw + offset : nullptr;
-        };
-        const std::size_t n = call.batch * call.in;
-        Vec<R> dx_local(dx ? n : 0), dx_gate(dx ? n : 0);
-        branch.backward(call.child(0, call.in), w, x, at.global, at.global_notes, dglobal.data(), dx,
-                        wanted(Learn::global_branch, 0));
-        branch.backward(call.child(1, call.in), w + size, x, at.local, at.local_notes, dlocal.data(),
-                        dx ? dx_local.data() : nullptr, wanted(Learn::local_branch, size));
-        gate.backward(call.child(2, call.in), w + 2 * size, x, at.logit, at.gate_notes, dlogit.data(),
-                      dx ? dx_gate.data() : nullptr, wanted(Learn::gate, 2 * size));
-        for (std::size_t i = 0; dx && i < n; ++i) dx[i] += dx_local[i] + dx_gate[i];
-    }
-
-private:
-    template <class R>
-    struct Places {  // the notes of the children, then what they put out
-        std::size_t out;
-        R *global_notes, *local_notes, *gate_notes, *global, *local, *logit;
-        Places(const Call& call, R* notes)
-            : out(Branch::width(call.in)),
-              global_notes(notes),
-              local_notes(global_notes + call.batch * Branch::notes(call.in)),
-              gate_notes(local_notes + call.batch * Branch::notes(call.in)),
-              global(gate_notes + call.batch * Gate::notes(call.in)),
-              local(global + call.batch * out),
-              logit(local + call.batch * out) {}
-    };
-    template <class R>
-    static R share(R logit) {
-        return R(1) / (R(1) + std::exp(-logit));
-    }
-};
-// [/routed]
-
-// [sparse]
-// A layer is a value, so it may carry a mask that was compiled once: for each output, the inputs it has.
-struct ActiveInputs {
-    Vec<std::uint32_t> begin{0}, input{};
-};
-
-inline std::shared_ptr<const ActiveInputs> compiled(const Mask& mask, const Segment& weight) {
-    auto active = std::make_shared<ActiveInputs>();
-    for (std::size_t o = 0; o < weight.shape[0]; ++o) {
-        for (std::size_t i = 0; i < weight.shape[1]; ++i)
-            if (mask[weight.offset + o * weight.shape[1] + i]) active->input.push_back(static_cast<std::uint32_t>(i));
-        active->begin.push_back(static_cast<std::uint32_t>(active->input.size()));
-    }
-    return active;
-}
-
-template <std::size_t In, std::size_t Out>
-struct SparseLinear {
-    std::shared_ptr<const ActiveInputs> active{};  // none: dense
-
-    static constexpr auto segments = Linear<In, Out>::segments;
-    static constexpr std::size_t width(std::size_t in) { return Linear<In, Out>::width(in); }
-    static constexpr std::size_t notes(std::size_t) { return 0; }
-    static constexpr double flops(std::size_t in) { return Linear<In, Out>::flops(in); }
-
-    template <class R>
-    void forward(const Call& call, const R* w, const R* x, R* y, R* notes) const {
-        if (!active) return Linear<In, Out>{}.forward(call, w, x, y, notes);
-        each_output(call, [&](std::size_t b, std::size_t o, auto inputs) {
-            R sum = w[Out * In + o];
-            for (const auto i : inputs) sum += w[o * In + i] * x[b * In + i];
-            y[b * Out + o] = sum;
-        });
-    }
-    template <class R>
-    void backward(const Call& call, const R* w, const R* x, const R* y, const R* notes, const R* dy, R* dx,
-                  R* dw) const {
-        if (!active) return Linear<In, Out>{}.backward(call, w, x, y, notes, dy, dx, dw);
-        if (dx) std::fill_n(dx, call.batch * In, R(0));
-        if (dw) std::fill_n(dw, Out * In + Out, R(0));
-        each_output(call, [&](std::size_t b, std::size_t o, auto inputs) {
-            const R d = dy[b * Out + o];
-            for (const auto i : inputs) {
-                if (dw) dw[o * In + i] += d * x[b * In + i];
-                if (dx) dx[b * In + i] += d * w[o * In + i];
-            }
-            if (dw) dw[Out * In + o] += d;
-        });
-    }
-
-private:
-    template <class F>
-    void each_output(const Call& call, F&& f) const {
-        for (std::size_t b = 0; b < call.batch; ++b)
-            for (std::size_t o = 0; o < Out; ++o)
-                f(b, o, std::span(active->input).subspan(active->begin[o], active->begin[o + 1] - active->begin[o]));
-    }
-};
-// [/sparse]
-
-// [session]
-using SparseLayers = Sequential<SparseLinear<6, 5>, nn::LeakyRelu, SparseLinear<5, 3>>;
-template <class R>
-using SparseNet = nn::Network<R, 6, SparseLayers>;
-
-// In a visit: the mask is compiled once, and the session is an objective like any other.
-template <class R>
-void descend_on_mask(const Site<SparseNet<R>>& at, Vec<R>& w, const Batches<R>& batches, const rule::Sgd& local,
-                     const Mask& mask) {
-    const auto layout = at.model->layout();
-    const SparseNet<R> session(
-        SparseLayers({compiled(mask, layout[0])}, nn::LeakyRelu{}, {compiled(mask, layout[2])}));
-    descend(at.with(session), w, batches, local, {.active = &mask});
-}
-// [/session]
-
 // [counts]
 using CifarNet =
     nn::Network<float, 3 * 32 * 32,
                 Sequential<Conv2d<3, 32, 32, 6, 5>, nn::Relu, MaxPool2d<6, 28, 28, 2>, Conv2d<6, 14, 14, 16, 5>, nn::Relu,
                            MaxPool2d<16, 10, 10, 2>, Linear<400, 120>, nn::Relu, Linear<120, 84>, nn::Relu, Linear<84, 10>>>;
 static_assert(CifarNet::parameters == 62'006);
-static_assert(dimension(Layout(Adapter<256, 16>::segments)) == 8'464);
 static_assert(dimension(Layout(Lstm<80, 8, 256>::segments)) == 272'384);
 // [/counts]
 
@@ -649,11 +411,9 @@ static_assert(dimension(Layout(Lstm<80, 8, 256>::segments)) == 272'384);
 template <class L>
 constexpr bool is_layer = nn::Layer<L, float> && nn::Layer<L, double>;
 
-static_assert(is_layer<Conv2d<2, 5, 5, 3, 3>> && is_layer<MaxPool2d<2, 4, 4, 2>> && is_layer<GroupNorm<4, 3, 2>>);
-static_assert(is_layer<BatchNorm<2, 3>> && is_layer<Residual<Linear<4, 4>>> && is_layer<Adapter<5, 2>>);
-static_assert(is_layer<Lstm<3, 2, 4>> && is_layer<Attention<3, 4, 2>> && is_layer<SparseLinear<6, 5>>);
-static_assert(is_layer<RoutedBlock<Linear<4, 3>, Linear<4, 1>>>);
-static_assert(Model<CifarNet> && Model<SparseNet<float>>);
+static_assert(is_layer<Conv2d<2, 5, 5, 3, 3>> && is_layer<MaxPool2d<2, 4, 4, 2>> && is_layer<BatchNorm<2, 3>>);
+static_assert(is_layer<Residual<Linear<4, 4>>> && is_layer<Lstm<3, 2, 4>> && is_layer<Attention<3, 4, 2>>);
+static_assert(Model<CifarNet>);
 
 int failures = 0;
 
@@ -671,16 +431,15 @@ Vec<double> numbers(std::size_t n, std::uint64_t seed, double size = 1) {
 
 // Descends <c, layer(x)> in both arguments by formula and by central differences; buffers are no derivatives.
 template <class L>
-void check(const char* what, std::size_t in, const L& layer = {}, const Mask* active = nullptr, bool training = true) {
+void check(const char* what, std::size_t in, bool training = true) {
+    const L layer{};
     constexpr std::size_t batch = 3;
     const Call call{batch, in, training, Key{7}};
     const std::size_t d = dimension(Layout(L::segments)), out = L::width(in);
     auto w = numbers(d, 1, 0.5), x = numbers(batch * in, 2);
     for (const auto& s : L::segments)
-        for (std::size_t j = s.offset; j < s.end(); ++j) {
+        for (std::size_t j = s.offset; j < s.end(); ++j)
             if (s.part == Part::norm || s.part == Part::buffer) w[j] = 1 + 0.3 * std::abs(w[j]);
-            if (active && !(*active)[j]) w[j] = 0;
-        }
     const auto c = numbers(batch * out, 3);
     Vec<double> y(batch * out), notes(batch * L::notes(in));
     const auto value = [&] {
@@ -707,9 +466,7 @@ void check(const char* what, std::size_t in, const L& layer = {}, const Mask* ac
     };
     for (std::size_t i = 0; i < x.size(); ++i) compare(x[i], dx[i]);
     for (const auto& s : L::segments)
-        for (std::size_t j = s.offset; j < s.end() && s.part != Part::buffer; ++j)
-            if (!active || (*active)[j]) compare(w[j], dw[j]);
-            else worst = std::max(worst, std::abs(dw[j]));
+        for (std::size_t j = s.offset; j < s.end() && s.part != Part::buffer; ++j) compare(w[j], dw[j]);
     report(what, worst < 1e-7 && dx == dx_alone && dw == dw_alone, worst);
 }
 
@@ -736,56 +493,6 @@ void check_running_statistics() {
     report("batch norm, running statistics", worst < 1e-4, worst);
 }
 
-// Null dw: one branch's gradient alone, the same numbers, and zeros elsewhere.
-void check_one_branch() {
-    using L = RoutedBlock<Linear<4, 3>, Linear<4, 1>>;
-    const std::size_t batch = 3, d = dimension(Layout(L::segments));
-    const Call call{batch, 4, true, Key{}};
-    const auto w = numbers(d, 1), x = numbers(batch * 4, 2), dy = numbers(batch * 3, 3);
-    Vec<double> y(batch * 3), notes(batch * L::notes(4)), whole(d), part(d), sum(d);
-    const auto gradient = [&](Learn learn, Vec<double>& out) {
-        const L layer{.learn = learn};
-        layer.forward(call, w.data(), x.data(), y.data(), notes.data());
-        layer.backward(call, w.data(), x.data(), y.data(), notes.data(), dy.data(), static_cast<double*>(nullptr),
-                       out.data());
-    };
-    gradient(Learn::all, whole);
-    for (const auto learn : {Learn::global_branch, Learn::local_branch, Learn::gate}) {
-        gradient(learn, part);
-        for (std::size_t j = 0; j < d; ++j) sum[j] += part[j];
-    }
-    report("routed block, one part at a time", sum == whole && part != whole, 0);
-}
-
-Mask every_third(std::size_t size, Layout layout) {
-    Mask mask(size, true);
-    for (const auto& s : layout)
-        for (std::size_t j = s.offset; j < s.end() && s.rank == 2; ++j) mask.set(j, j % 3 == 0);
-    return mask;
-}
-
-// The session and the dense network under the same mask are the same descent, up to the order of sums.
-void check_session() {
-    using Net = SparseNet<double>;
-    const Net net;
-    const auto mask = every_third(Net::parameters, net.layout());
-    auto rows = numbers(8 * 6, 4);
-    const auto pool = data::Dataset::own(std::vector<double>(rows.begin(), rows.end()), {0, 1, 2, 0, 1, 2, 0, 1}, 3);
-    std::vector<Index> ids(8);
-    std::iota(ids.begin(), ids.end(), Index{0});
-    Workspace<double> workspace;
-    const Site<Net> at{.model = &net, .examples = &pool.examples(), .ids = ids, .key = Key{1}, .batch = 4, .workspace = &workspace};
-    auto dense = initial_parameters(net, Key{2});
-    for (std::size_t j = 0; j < dense.size(); ++j) dense[j] = mask[j] ? dense[j] : 0;
-    auto sparse = dense;
-    const rule::Sgd local{.rate = 0.2, .momentum = 0.5};
-    descend(at, dense, at.epochs(5), local, {.active = &mask});
-    descend_on_mask<double>(at, sparse, at.epochs(5), local, mask);
-    double worst = 0;
-    for (std::size_t j = 0; j < dense.size(); ++j) worst = std::max(worst, std::abs(dense[j] - sparse[j]));
-    report("sparse session against dense", worst < 1e-12 && dense != initial_parameters(net, Key{2}), worst);
-}
-
 }  // namespace sketch
 
 int main() {
@@ -793,20 +500,13 @@ int main() {
     check<Conv2d<2, 5, 6, 3, 3>>("convolution", 60);
     check<Conv2d<2, 5, 5, 3, 3, 2, 1>>("convolution, stride 2, padding 1", 50);
     check<MaxPool2d<2, 4, 6, 2>>("max pooling", 48);
-    check<GroupNorm<4, 3, 2>>("group norm", 12);
     check<BatchNorm<2, 3>>("batch norm, training", 6);
-    check<BatchNorm<2, 3>>("batch norm, evaluation", 6, {}, nullptr, false);
+    check<BatchNorm<2, 3>>("batch norm, evaluation", 6, false);
     check<Residual<Sequential<Linear<4, 4>, nn::LeakyRelu, Linear<4, 4>>>>("residual block", 4);
     check<Residual<Sequential<Linear<4, 4>, nn::Dropout, Linear<4, 4>>>>("residual block with dropout", 4);
-    check<Adapter<5, 2>>("adapter", 5);
     check<Lstm<4, 3, 5>>("LSTM over four steps", 12);
     check<Attention<4, 6, 2>>("causal attention, two heads", 24);
-    check<RoutedBlock<Linear<4, 3>, Linear<4, 1>>>("routed block", 4);
-    check<Sequential<Conv2d<1, 6, 6, 2, 3>, GroupNorm<2, 16, 1>, MaxPool2d<2, 4, 4, 2>, Linear<8, 3>>>("four in a row", 36);
-    const auto mask = every_third(dimension(Layout(SparseLinear<6, 5>::segments)), SparseLinear<6, 5>::segments);
-    check("sparse weights", 6, SparseLinear<6, 5>{compiled(mask, SparseLinear<6, 5>::segments[0])}, &mask);
+    check<Sequential<Conv2d<1, 6, 6, 2, 3>, nn::Relu, MaxPool2d<2, 4, 4, 2>, Linear<8, 3>>>("four in a row", 36);
     check_running_statistics();
-    check_one_branch();
-    check_session();
     return failures == 0 ? 0 : 1;
 }
