@@ -80,6 +80,12 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--checkpoint-every", o.checkpoint_every, "Rounds between checkpoints");
     command.add_flag("--resume", o.resume, "Go on from the newest checkpoint");
     command.add_flag("--quiet", o.quiet, "Print nothing but errors");
+    // CLI11 would read -1 as the largest number there is.
+    const CLI::Validator counts(
+        [](std::string& text) { return text.starts_with('-') ? "0 or more is needed, not " + text : ""; }, "");
+    for (const auto* flag : {"--clients", "--unseen", "--rounds", "--per-round", "--batch", "--seed", "--seeds",
+                             "--split-seed", "--threads", "--eval-every", "--eval-last", "--checkpoint-every"})
+        command.get_option(flag)->check(counts);
 }
 
 Options read(Options o, const Said& said) {

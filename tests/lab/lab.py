@@ -206,6 +206,8 @@ def bad_input(program, folder):
         "evaluation with other training": (lambda: [*tiny, "--algorithm", "pfedme", "--eval-also", "lambda=1"], "--eval-also"),
         "coherence of nothing": (lambda: [*tiny, "--algorithm", "fedavg", "--analyse", "coherence"], "--analyse coherence"),
         "unknown analysis": (lambda: [*tiny, "--algorithm", "fedalt", "--analyse", "clients,colours"], "--analyse colours"),
+        "negative rounds": (lambda: [*tiny, "--algorithm", "fedavg", "--rounds", "-1"], "--rounds: 0 or more"),
+        "negative seeds": (lambda: [*tiny, "--algorithm", "fedavg", "--seeds", "1,-2"], "--seeds: 0 or more"),
         "unknown shift": (lambda: [*tiny, "--algorithm", "fedavg", "--shifts", "noise:1,fog:2"], "--shifts fog:2"),
         "severity of a shift": (lambda: [*tiny, "--algorithm", "fedavg", "--shifts", "blur:6"], "--shifts blur:6"),
         "shifts of no images": (lambda: [*tiny, "--algorithm", "fedavg", "--shifts", "all"], "60 features"),
