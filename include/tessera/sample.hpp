@@ -3,4 +3,5 @@
 #pragma once
 
 #include <tessera/sample/everyone.hpp>
+#include <tessera/sample/poisson.hpp>
 #include <tessera/sample/uniform.hpp>

@@ -14,6 +14,7 @@
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedavg.hpp>
+#include <tessera/method/fedavg_ft.hpp>
 #include <tessera/method/fedprox.hpp>
 #include <tessera/method/local.hpp>
 #include <tessera/method/perada.hpp>
@@ -191,4 +192,55 @@ TEST_CASE("a wrong delta, or a wrong rule inside, is refused before round one") 
     using Run = Federation<Private<FedAvg<Noisy>>, Net>;
     CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.delta = 0}, usual}), "delta must lie in (0, 1)", ConfigError);
     CHECK_THROWS_AS((Run{{}, toy_data(), {.inner = {.local = {.clip = -1}}}, usual}), ConfigError);
+}
+
+TEST_CASE("what was sent is spent, also where the round or the visit did not count") {
+    using Me = Private<FedAvg<Noisy>>;
+    const auto steps = [](const auto& run, Id k) {
+        const auto& ledger = run.client(k).ledger;
+        return ledger.empty() ? 0 : ledger[0].steps;
+    };
+    // A rate that takes every visit out of the floats: nothing is merged, and nobody's steps are forgotten.
+    Federation<Me, Net> wild{{}, toy_data(), {.inner = {.local = {.rate = 1e39, .clip = 1, .noise = 1}}}, usual};
+    const auto before = wild.server().w;
+    const auto report = wild.round(sample::Everyone{});
+    REQUIRE(report.diverged == 6);
+    CHECK(same_bits(wild.server().w, before));
+    for (Id k = 0; k < 6; ++k) CHECK(steps(wild, k) == batches(k));
+    // On a device, over bytes.
+    Workspace<float> workspace;
+    Client<Me, Net> device(wild.setup(), 0, wild.data()[0]);
+    device.visit(wild.server().w, 0, workspace);
+    CHECK_FALSE(device.sound());
+    REQUIRE(device.state().ledger.size() == 1);
+    CHECK(device.state().ledger[0].steps == batches(0));
+}
+
+TEST_CASE("serving with noise does not depend on who was served before") {
+    using Me = FedAvgFt<Noisy>;
+    Federation<Me, Net> run{{}, toy_data(), Me{.local = noisy, .tune_epochs = 1}, usual};
+    run.round(sample::Everyone{});
+    const auto parameters = [&](Id k, Workspace<float>& workspace) {
+        return run.at_client(k, workspace, [&](const auto& client, auto received, auto& space) {
+            return client.serve(std::move(received), 1, space).parameters;
+        });
+    };
+    Workspace<float> fresh, used;
+    parameters(0, used);
+    CHECK(same_bits(parameters(1, used), parameters(1, fresh)));
+    CHECK_FALSE(same_bits(parameters(1, used), parameters(2, used)));
+}
+
+TEST_CASE("a statement names the weakest of a method's noises") {
+    using Me = Private<Ditto<Noisy>>;
+    const auto words = [](privacy::Source local, privacy::Source personal) {
+        auto one = noisy, two = noisy;
+        one.source.source = local, two.source.source = personal;
+        Federation<Me, Net> run{{}, toy_data(), Me{.inner = {.local = one, .personal = two}}, usual};
+        return std::string(privacy_statement(run).noise);
+    };
+    using enum privacy::Source;
+    CHECK(words(system, system) == privacy::Noise{system}.words());
+    CHECK(words(system, keyed) == privacy::Noise{keyed}.words());
+    CHECK(words(keyed, system) == privacy::Noise{keyed}.words());
 }

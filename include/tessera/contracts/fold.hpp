@@ -94,6 +94,12 @@ consteval bool takes_masks() {
     else if constexpr (requires { &F::inner; }) return takes_masks<std::remove_cvref_t<decltype(F::inner)>>();
     else return false;
 }
+template <class F>
+consteval bool hides() {
+    if constexpr (requires { F::hides_clients; }) return F::hides_clients;
+    else if constexpr (requires { &F::inner; }) return hides<std::remove_cvref_t<decltype(F::inner)>>();
+    else return false;
+}
 template <class F, class R>
 struct SumOf {
     using type = typename SumOf<std::remove_cvref_t<decltype(F::inner)>, R>::type;
@@ -133,6 +139,11 @@ concept LinearFold = Fold<F, M> && detail::is_linear<F, M>();
 // A fold that understands rows with absent coordinates says so: `static constexpr bool masked = true;`
 template <class F>
 inline constexpr bool accepts_masks = detail::takes_masks<F>();
+
+// A fold that hides what any single client sent says so: `static constexpr bool hides_clients = true;`. Whoever goes
+// around it must not read the rows.
+template <class F>
+inline constexpr bool hides_clients = detail::hides<F>();
 
 template <class F, class R>
 using sum_t = typename detail::SumOf<F, R>::type;

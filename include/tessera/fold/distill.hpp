@@ -41,6 +41,8 @@ constexpr std::array<std::string_view, 2> words_of(Select) { return {"last", "be
 
 template <class Inner = Mean>
 struct Distill {
+    static_assert(!hides_clients<Inner>,
+                  "tessera::fold::Distill: the teachers are the uploads themselves, which this inner fold is to hide");
     static constexpr bool masked = false;  // a teacher is a whole model
 
     std::size_t kd_steps = 500;    // R

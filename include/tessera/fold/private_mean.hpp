@@ -9,7 +9,8 @@
 // most C, so the inner fold must be such a sum: fold::Mean. Server optimizers go around this fold, as post-processing.
 //
 // Neighbours differ by one client. Its rounds are in the memory's ledger at `sampling_rate`, which may be below 1 only
-// where every client is drawn by itself with that probability; a cohort of fixed size claims no amplification.
+// where every client is drawn by itself with that probability (sample::Poisson); a cohort of fixed size claims no
+// amplification.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +32,8 @@ struct PrivateMean {
     static_assert(std::is_same_v<Inner, Mean>,
                   "tessera::fold::PrivateMean: noise is sized for a sum of clipped updates (fold::Mean); how far one "
                   "client moves any other fold is not known");
+
+    static constexpr bool hides_clients = true;
 
     double clip = 1;           // C
     double noise = 1;          // deviation over C

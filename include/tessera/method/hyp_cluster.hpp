@@ -18,6 +18,7 @@ namespace tessera {
 
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct HypCluster {
+    static_assert(detail::averages_clusters<Fold>());
     static constexpr auto by_default = Verbs{};
     Local local{};
     Fold fold{};
@@ -62,8 +63,7 @@ struct HypCluster {
     auto serve(const Site<M>& at, Vec<Vec<R>> models, const Client<R>&) const {
         return plain(at, std::move(models[detail::least_loss(at, models)]));
     }
-    template <class R>
-    bool admits(const Server<R>& to, const Upload<R>& up) const { return detail::fits_cluster(to, up); }
+    bool admits(const auto& to, const auto& up) const { return detail::fits_cluster(to, up); }
     void validate() const { detail::require_clusters(clusters, spread); }
 };
 

@@ -18,6 +18,7 @@ template <class Rule = rule::Sgd>
 struct Local {
     static constexpr auto by_default = verb::open;
     using Released = Trained<Rule>;  // by whoever hands its model on
+    using Kept = Trained<Rule>;
     Rule local{};
     std::size_t epochs = 1;  // E
     std::size_t steps = 0;   // instead of epochs: batches of the client's stream

@@ -4,7 +4,7 @@
 //   record.add(report::analysis::privacy_table(privacy_statement(run)));
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include <tessera/method/private.hpp>
 #include <tessera/report/analysis/privacy.hpp>
@@ -20,11 +20,18 @@ struct FirstOf<Trained<Rule, Others...>> {
     using type = Rule;
 };
 
-// The rule behind what is released.
+// Of all the noise in the method: replayable if any of it is.
 template <class Me>
-const auto& released_rule(const Me& method) {
-    if constexpr (requires { method.local; }) return method.local;
-    else return method.order.u;
+std::string_view noise_in_words(const Me& method) {
+    std::string_view worst;
+    const auto look = [&](const auto& rule) {
+        if constexpr (requires { rule.source.words(); })
+            if (worst.empty() || rule.source.replayable()) worst = rule.source.words();
+    };
+    if constexpr (requires { method.local; }) look(method.local);
+    if constexpr (requires { method.personal; }) look(method.personal);
+    if constexpr (requires { method.order.u; }) look(method.order.u), look(method.order.v);
+    return worst;
 }
 }  // namespace detail
 
@@ -39,7 +46,7 @@ report::analysis::PrivacyStatement privacy_statement(const Federation<Private<In
     all.adjacency = Sampling::adjacency;
     all.sampling = Sampling::words;
     all.conversion = "Renyi, improved (Canonne, Kamath and Steinke 2020)";
-    all.noise = detail::released_rule(method.inner).source.words();
+    all.noise = detail::noise_in_words(method.inner);
     all.personal = detail::kept_in_words<Inner>();
     return all;
 }

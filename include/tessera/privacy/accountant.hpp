@@ -145,13 +145,16 @@ inline void add_log_moments(const Spent& spent, In<double> orders, Out<double> o
     double highest = 0;
     for (const double a : orders)
         if (!is_whole(a)) highest = std::max(highest, a);
-    const bool by_integral = spent.noise > 0 && spent.rate < 1 && highest > 0;
+    // The integral's nodes grow as 1/noise^2. Below this noise, where nothing is private, orders that are not whole take
+    // the bound of rate 1.
+    constexpr double least_noise = 0.1;
+    const bool by_integral = spent.noise >= least_noise && spent.rate < 1 && highest > 0;
     const MomentIntegral integral(by_integral ? spent.rate : 0.5, by_integral ? spent.noise : 1,
                                   by_integral ? highest : 0);
     for (std::size_t i = 0; i < orders.size(); ++i) {
         const double a = orders[i];
         if (spent.noise == 0) out[i] = std::numeric_limits<double>::infinity();
-        else if (spent.rate == 1) out[i] += steps * (a * (a - 1) / (2 * spent.noise * spent.noise));
+        else if (spent.rate == 1 || (spent.noise < least_noise && !is_whole(a))) out[i] += steps * (a * (a - 1) / (2 * spent.noise * spent.noise));
         else if (is_whole(a)) out[i] += steps * log_moment_at_integer(spent.rate, spent.noise, std::size_t(a));
         else out[i] += steps * integral.log_moment(a);
     }

@@ -61,6 +61,7 @@ struct Noise {
         }
         return fresh;
     }
+    constexpr bool replayable() const { return source == Source::keyed; }
     constexpr std::string_view words() const {
         return source == Source::keyed ? "replayable from the seed: an experiment, NOT PRIVATE if released"
                                        : "ChaCha20 under keys of the system";

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include <tessera/contracts/private.hpp>
 #include <tessera/contracts/rule.hpp>
@@ -85,6 +86,9 @@ struct DpSgd {
                                  "noise has the size of clip: give clip a norm, or set noise to 0");
         tessera::detail::require(sampling_rate >= 0 && sampling_rate <= 1,
                                  "sampling_rate must lie in [0, 1], not " + std::to_string(sampling_rate));
+        constexpr bool drawn = std::is_same_v<Draw, sampling::Poisson>;
+        tessera::detail::require(sampling_rate == 0 || drawn,
+                                 "sampling_rate is of Poisson samples; batches of an epoch have their own");
         tessera::detail::require(momentum >= 0 && momentum < 1,
                                  "momentum must lie in [0, 1), not " + std::to_string(momentum));
         tessera::detail::require(weight_decay >= 0,

@@ -27,14 +27,16 @@ public:
         : setup_(&setup), id_(id), data_(data), state_(std::move(state)) {}
 
     // In memory. If the visit throws, or ends with a number that is not finite in the upload or in the
-    // state, the state is as it was.
+    // state, the state is as it was, except for what the client has spent of its privacy: that is gone.
     Upload visit(Down received, std::size_t round, Workspace<R>& workspace) {
         const FlushDenormals flush;
+        workspace.tally = {};
         const auto at = setup_->site(data_, id_, round, workspace);
         State next = setup_->settings.stateless ? State{} : state_;
         auto upload = visit_at<Me, M>(setup_->method, at, std::move(received), next);
         sound_ = all_finite(next) && all_finite(upload);
         if (sound_ && !setup_->settings.stateless) state_ = std::move(next);
+        else if constexpr (requires { next.ledger; }) state_.ledger = std::move(next.ledger);
         return upload;
     }
 
@@ -61,6 +63,7 @@ public:
     // A predictor for this client: predict(batch, out). The state is copied, so serving changes nothing.
     auto serve(Down received, std::size_t round, Workspace<R>& workspace) const {
         const FlushDenormals flush;
+        workspace.tally = {};
         return serve_at<Me, M>(setup_->method, setup_->site(data_, id_, round, workspace), std::move(received), state_);
     }
 

@@ -253,8 +253,14 @@ private:
             tally.steps += v.tally.steps;
             tally.examples += v.tally.examples;
             report.diverged += !v.sound;
-            if (v.sound && report.outcome.counted && !settings().stateless)
+            if (settings().stateless) continue;
+            if (v.sound && report.outcome.counted) {
                 store_.commit(plan[i].client, std::move(v.state));
+            } else if constexpr (requires { v.state.ledger; }) {  // sent is spent, whatever came of it
+                auto before = store_[plan[i].client];
+                before.ledger = std::move(v.state.ledger);
+                store_.commit(plan[i].client, std::move(before));
+            }
         }
         report.trained = plan.size();
         if (tally.steps > 0) report.train_loss = tally.loss / static_cast<double>(tally.steps);

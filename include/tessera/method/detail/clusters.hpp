@@ -47,6 +47,13 @@ bool fits_cluster(const S& server, const Upload& up) {
            up.weight >= 0;
 }
 
+template <class Fold>
+consteval bool averages_clusters() {
+    static_assert(!hides_clients<Fold>, "tessera::HypCluster: this fold hides clients, but which model each of them chose "
+                                        "would still show");
+    return true;
+}
+
 inline void require_clusters(std::size_t clusters, double spread) {
     require(clusters > 0, "clusters must be at least 1");
     require(spread >= 0 && spread <= 1, "spread must lie in [0, 1], not " + std::to_string(spread));

@@ -28,6 +28,28 @@ struct ReleasedBy<Me> {
 template <class Me>
 using released_t = typename ReleasedBy<Me>::type;
 
+// One ledger counts in one way: all noisy rules draw their examples alike.
+template <class A, class B>
+consteval bool both_draw_alike() {
+    if constexpr (noisy<A>() && noisy<B>()) return std::is_same_v<typename A::Sampling, typename B::Sampling>;
+    else return true;
+}
+template <class First, class... Rest>
+consteval bool draw_alike(Trained<First, Rest...>) {
+    return (both_draw_alike<First, Rest>() && ...);
+}
+template <class... Released, class... Kept>
+consteval Trained<Released..., Kept...> joined_rules(Trained<Released...>, Trained<Kept...>) {
+    return {};
+}
+template <class Me>
+consteval bool counts_in_one_way() {
+    if constexpr (std::is_void_v<released_t<Me>>) return true;
+    else if constexpr (requires { typename Me::Kept; })
+        return draw_alike(joined_rules(released_t<Me>{}, typename Me::Kept{}));
+    else return draw_alike(released_t<Me>{});
+}
+
 template <class Me>
 consteval bool releases_only_noise() {
     constexpr bool searches = requires { &Me::masking; }, guesses = requires { &Me::prior; };
@@ -48,6 +70,8 @@ consteval bool releases_only_noise() {
     static_assert(known || !says || all_noisy<released_t<Me>>,
                   "tessera::Private: what this method releases reads state that is trained without noise; every rule "
                   "behind it must be rule::DpSgd");
+    static_assert(counts_in_one_way<Me>(), "tessera::Private: all rules must draw their examples in one way, Poisson "
+                                           "samples or epochs; a ledger cannot add up both");
     return true;
 }
 
@@ -58,6 +82,8 @@ constexpr std::string_view kept_in_words() {
         if constexpr (!all_noisy<typename Me::Kept>)
             return "personal models are trained without noise; they are not covered and must never leave their client";
         else return "personal models are covered";
+    } else if constexpr (requires { &Me::order; }) {
+        return "personal parts are covered";
     } else {
         return "nothing personal is kept";
     }
