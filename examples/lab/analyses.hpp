@@ -30,7 +30,7 @@ namespace lab {
 template <class Me, class M>
 struct Analyses {
     using Run = tessera::Federation<Me, M>;
-    static constexpr bool losses = tessera::detail::names_serve<Me>;
+    static constexpr bool losses = tessera::detail::serves_own<Me>();
     static constexpr bool clients = losses && tessera::detail::HasGlobalModel<Me, M>;
     static constexpr bool memory = requires(const Me& me, const M& model) { tessera::on(me.own, model); };
     static constexpr bool theory = requires(const Run& run) { tessera::split_point(run, 0); };

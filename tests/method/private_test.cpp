@@ -244,3 +244,8 @@ TEST_CASE("a statement names the weakest of a method's noises") {
     CHECK(words(system, keyed) == privacy::Noise{keyed}.words());
     CHECK(words(keyed, system) == privacy::Noise{keyed}.words());
 }
+
+TEST_CASE("a method without personal models has none under Private either") {
+    static_assert(!detail::serves_own<FedAvg<Noisy>>() && !detail::serves_own<Private<FedAvg<Noisy>>>());
+    static_assert(detail::serves_own<Private<Ditto<Noisy>>>() && detail::serves_own<Private<Local<Noisy>>>());
+}

@@ -92,6 +92,13 @@ template <class Me> concept names_visit = !requires { &Probe<Me>::visit; };
 template <class Me> concept names_merge = !requires { &Probe<Me>::merge; };
 template <class Me> concept names_serve = !requires { &Probe<Me>::serve; };
 
+// Whether clients have models of their own. A method around another one passes on what that says.
+template <class Me>
+consteval bool serves_own() {
+    if constexpr (requires { Me::serves_own; }) return Me::serves_own;
+    else return names_serve<Me>;
+}
+
 template <class Me>
 constexpr Verbs defaults_of() {
     if constexpr (requires { Me::by_default; }) return Me::by_default;

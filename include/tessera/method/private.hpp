@@ -20,6 +20,7 @@ struct Private {
     static_assert(detail::releases_only_noise<Inner>());
     static constexpr auto by_default = Verbs{};
     static constexpr bool needs_memory = true;  // a client that forgot its ledger would spend anew
+    static constexpr bool serves_own = detail::serves_own<Inner>();
     Inner inner{};
     double delta = 1e-5;
     template <class R> using Server = server_t<Inner, R>;

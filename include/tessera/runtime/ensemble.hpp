@@ -39,13 +39,13 @@ report::analysis::EnsembleDistance ensemble_distance(const Federation<Me, M>& ru
     const auto g = detail::probabilities<R>(detail::global_predictor(run), on, outputs);
     report::analysis::EnsembleDistance result;
     result.local.resize(run.size());
-    if constexpr (detail::names_serve<Me>) result.personal.resize(run.size());
+    if constexpr (detail::serves_own<Me>()) result.personal.resize(run.size());
     std::vector<std::vector<double>> answers(run.size());
     std::vector<Workspace<R>> workspaces(executor.concurrency());
     executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
         const FlushDenormals flush;
         run.at_client(static_cast<Id>(k), workspaces[worker], [&](const auto& client, auto received, auto& workspace) {
-            if constexpr (detail::names_serve<Me>)
+            if constexpr (detail::serves_own<Me>())
                 result.personal[k] = report::analysis::mean_distance(
                     detail::probabilities<R>(client.serve(received, run.rounds_done(), workspace), on, outputs), g,
                     outputs);

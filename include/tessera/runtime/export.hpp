@@ -20,7 +20,7 @@ void write_models(const std::string& path, const Federation<Me, M>& run) {
     if constexpr (detail::HasGlobalModel<Me, M>)
         if (run.server().w.size() == dimension(layout))
             io::append_tensors<R>(all, layout, run.server().w, "global/");
-    if constexpr (detail::names_serve<Me>) {
+    if constexpr (detail::serves_own<Me>()) {
         Workspace<R> workspace;
         for (Id k = 0; k < run.size(); ++k)
             run.at_client(k, workspace, [&](const auto& client, auto received, Workspace<R>& space) {
