@@ -65,7 +65,7 @@ Configuration settings_in_report(const Me& method) {
 template <class Me>
 class FederatedSession final : public Session {
     using Run = tessera::Federation<Me, Model>;
-    static constexpr bool personal = tessera::detail::names_serve<Me>;
+    static constexpr bool personal = tessera::detail::serves_own<Me>();
     static constexpr bool global = tessera::detail::HasGlobalModel<Me, Model>;
 
 public:
