@@ -145,7 +145,10 @@ TEST_CASE("the type's tags and the constructor's stand in every evaluation") {
     CHECK(e.value == 0.5);
     CHECK(in_words(e) ==
           "personal model, before local training, noise shift, validation data, clients unseen in training, "
-          "mean of the last 5 rounds, pooled over examples, stage tune");
+          "mean of the last 5 evaluated rounds, pooled over examples, stage tune");
+    auto single = e;
+    single.pick = Pick::mean_last(1);
+    CHECK(in_words(single).find(", last round, ") != std::string::npos);
 }
 
 TEST_CASE("every tag reads back from its word, and nothing else does") {

@@ -190,6 +190,62 @@ TEST_CASE("runs that differ in their seed alone are one line with a band") {
     CHECK(count(figure(to_html(apart, "Three"), "accuracy"), "class=\"band\"") == 0);
 }
 
+TEST_CASE("three methods with three seeds each have three colours and three names, in every figure") {
+    std::vector<RunRecord> all;
+    for (const char* name : {"apfl", "ditto", "fedrep"})
+        for (std::size_t seed = 1; seed <= 3; ++seed) {
+            all.push_back(some_run(seed, 0.8));
+            all.back().set("algorithm", name);
+            for (auto& round : all.back().rounds) round.seconds = static_cast<double>(seed);
+            all.back().add({.id = "own", .title = "O", .series = {{.name = "", .x = {1, 2}, .y = {1, 2}}}});
+        }
+    const std::string page = to_html(all, "Nine runs");
+    CHECK(well_nested(page));
+    for (const char* id : {"gain-size", "gain-sorted", "seconds", "bytes"}) {
+        CAPTURE(id);
+        const std::string drawn = figure(page, id);
+        CHECK(count(drawn, "<li ") == 3);
+        for (const char* name : {"apfl", "ditto", "fedrep"}) CHECK(count(drawn, "</i>" + std::string(name)) == 1);
+        CHECK(count(drawn, "c2\"") > 0);
+        CHECK(count(drawn, "c3\"") == 0);
+    }
+    CHECK(count(figure(page, "gain-size"), "<circle") == 9 * 10);
+    CHECK(figure(page, "gain-size").find("Clients of all seeds together.") != std::string::npos);
+    CHECK(figure(page, "seconds").find("data-name=\"ditto\" data-p=\"1,2,1,3 2,2,1,3 3,2,1,3 \"") !=
+          std::string::npos);
+    CHECK(figure(page, "bytes").find("data-name=\"ditto, measured\" data-p=\"1,30 2,60 3,90 \"") !=
+          std::string::npos);
+    CHECK(rows(figure(page, "phases")).size() == 1 + 3 * 9);
+    CHECK(figure(page, "phases").find("Of several seeds the first is drawn.") != std::string::npos);
+    CHECK(count(figure(page, "extra-own"), "<g class=\"series c2") == 3);
+
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].set("rate", static_cast<double>(i));  // now none are seeds
+    const std::string apart = to_html(all, "Nine methods");
+    CHECK(count(figure(apart, "seconds"), "<li ") == 9);
+    CHECK(count(figure(apart, "gain-size"), "c3\"") > 0);
+    CHECK(figure(apart, "phases").find("Of several seeds") == std::string::npos);
+}
+
+TEST_CASE("clients of one size have no gain by size, and the page says so") {
+    RunRecord run = some_run(1, 0.8);
+    for (auto& client : run.per_client) client.n_train = 60;
+    const std::string drawn = figure(to_html({run}, "Equal"), "gain-size");
+    CHECK(drawn.find("All clients have 60 training examples") != std::string::npos);
+    CHECK(drawn.find("<svg") == std::string::npos);
+    run.per_client[0].n_train = 61;
+    CHECK(count(figure(to_html({run}, "Unequal"), "gain-size"), "<circle") == 10);
+}
+
+TEST_CASE("the scale of a map writes thousands out") {
+    RunRecord run = some_run(1, 0.8);
+    run.per_client[3].labels[1] = 1'340;
+    CHECK(figure(to_html({run}, "Large"), "classes").find("0<i></i>1,340 examples") != std::string::npos);
+    run.per_client[3].labels[1] = 12'345'678;
+    CHECK(figure(to_html({run}, "Larger"), "classes").find("0<i></i>12,345,678 examples") != std::string::npos);
+    run.per_client[3].labels[1] = 999;
+    CHECK(figure(to_html({run}, "Small"), "classes").find("0<i></i>999 examples") != std::string::npos);
+}
+
 TEST_CASE("which model is right, as bars that sum to 100") {
     RunRecord run = some_run(1, 0.8);
     run.add(analysis::breakdown_bars({0.5, 0.125, 0.25, 0.125}));

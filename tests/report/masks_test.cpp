@@ -4,7 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
+#include <string>
 #include <vector>
+
+#include <report/page.hpp>
+#include <tessera/report/html.hpp>
 
 using namespace tessera;
 using namespace tessera::report;
@@ -36,16 +41,17 @@ TEST_CASE("density of each tensor, with its range where clients differ") {
     CHECK_THROWS_AS(analysis::density_per_layer(layout, {}), ConfigError);
 }
 
-TEST_CASE("overlap is one on the diagonal, symmetric, and shared of all elsewhere") {
+TEST_CASE("overlap is symmetric, shared of all, and a gap on the diagonal, which would set the scale") {
     const std::vector<Mask> masks{bits({1, 1, 0, 0, 1, 0}), bits({0, 1, 1, 0, 1, 0}), bits({0, 0, 0, 1, 0, 1})};
     CHECK(analysis::overlap(masks[0], masks[1]) == 0.5);
     CHECK(analysis::overlap(masks[0], masks[2]) == 0);
     const auto map = analysis::mask_overlap({3, 4, 7}, masks);
     CHECK_NOTHROW(map.validate());
+    CHECK(analysis::overlap(masks[0], masks[0]) == 1);
     for (std::size_t i = 0; i < 3; ++i)
         for (std::size_t k = 0; k < 3; ++k) {
-            CHECK(map.series[i].y[k] == map.series[k].y[i]);
-            CHECK((map.series[i].y[k] == 1) == (i == k));
+            CHECK(std::isnan(map.series[i].y[k]) == (i == k));
+            if (i != k) CHECK(map.series[i].y[k] == map.series[k].y[i]);
         }
     CHECK(map.caption.find("0.167") != std::string::npos);  // (0.5 + 0 + 0) / 3
     CHECK_THROWS_AS(analysis::mask_overlap({1}, masks), ConfigError);
@@ -58,5 +64,10 @@ TEST_CASE("both figures of a server that knows everybody's mask") {
     RunRecord record;
     analysis::add_mask_figures(record, layout, Server{}, 2);
     CHECK(record.extras.size() == 2);
-    CHECK(record.extras[1].series[0].y == std::vector<double>{1, 2.0 / 6});
+    CHECK(std::isnan(record.extras[1].series[0].y[0]));
+    CHECK(record.extras[1].series[0].y[1] == 2.0 / 6);
+    const std::string drawn = page::figure(to_html({record}, "Masks"), "extra-mask-overlap");
+    CHECK(page::count(drawn, "<rect class=\"cell\"") == 2);
+    CHECK(page::count(drawn, "fill-opacity=\"1.00\"") == 2);  // of the pairs the largest
+    CHECK(drawn.find("0<i></i>0.333") != std::string::npos);
 }

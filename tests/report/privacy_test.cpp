@@ -9,6 +9,9 @@
 
 #include <doctest/doctest.h>
 
+#include <report/page.hpp>
+#include <tessera/report/html.hpp>
+
 using namespace tessera;
 using namespace tessera::report;
 
@@ -39,6 +42,28 @@ TEST_CASE("the statement leads with the client that paid most, and names what it
     CHECK(text(table, "examples are drawn as") == "Poisson samples");
     CHECK(text(table, "noise") == "replayable: NOT PRIVATE");
     CHECK(text(table, "personal models") == "covered");
+}
+
+TEST_CASE("the page shows the whole statement: over its full width, and long texts break") {
+    auto made = statement({3, 1, 2, 10});
+    made.noise = "replayable from the seed of the run: NOT PRIVATE if released";
+    const auto drawn = [](const analysis::PrivacyStatement& s) {
+        RunRecord run;
+        run.add(analysis::privacy_table(s));
+        return to_html({run}, "Private");
+    };
+    const std::string page = drawn(made), table = page::figure(page, "extra-privacy");
+    CHECK(table.starts_with("<figure id=\"fig-extra-privacy\" class=\"wide\">"));
+    CHECK(table.find("<td class=\"w\">replayable from the seed of the run: NOT PRIVATE if released</td>") !=
+          std::string::npos);
+    CHECK(table.find("<td class=\"w\">10</td>") != std::string::npos);  // a column stands on one side
+    CHECK(page::count(table, "class=\"n\"") == 0);
+    CHECK(page.find("td.w, th.w { white-space: normal;") != std::string::npos);
+    made = {.epsilon = {1}, .adjacency = "1", .sampling = "2", .conversion = "3", .noise = "4", .personal = "5"};
+    const std::string numbers = page::figure(drawn(made), "extra-privacy");
+    CHECK(numbers.starts_with("<figure id=\"fig-extra-privacy\">"));
+    CHECK(page::count(numbers, "class=\"w\"") == 0);
+    CHECK(page::count(numbers, "<td class=\"n\">") == 12);
 }
 
 TEST_CASE("no noise is said in words, and nobody is no statement") {

@@ -81,6 +81,14 @@ TEST_CASE("figures are sound and go into a record") {
     CHECK(table.series.back().name == "routed globally");
     CHECK(table.series.back().y[4] == 0);
     CHECK(routing_distributions(by_hand()).series.size() == 6);
+    CHECK(table.caption.find("left out") == std::string::npos);
+    auto agreed = by_hand();  // no example that one model alone gets right
+    agreed.global_right = agreed.personal_right;
+    const auto shorter = routing_table(agreed);
+    shorter.validate();
+    CHECK(shorter.categories == std::vector<std::string>{"block 1, both right", "block 2, both right"});
+    CHECK(shorter.series[0].y == std::vector<double>{3, 3});
+    CHECK(shorter.caption.find("left out: 4.") != std::string::npos);
 }
 
 TEST_CASE("costs: 2|w| + |psi| stored, |w| + |psi| sent each way, one branch more for soft routing") {

@@ -10,6 +10,7 @@
 
 #include <tessera/report/compare.hpp>
 #include <tessera/report/extra.hpp>
+#include <tessera/report/html_figures.hpp>
 #include <tessera/report/text.hpp>
 
 namespace tessera::report {
@@ -35,27 +36,28 @@ inline Extra comparison_table(const std::vector<Comparison>& all, double confide
                        "on both sides."),
         .kind = Kind::table,
         .x = {.title = "number"},
+        // The answer stands next to the name, where a narrow screen shows it.
         .series = {
-            {.name = "first"}, {.name = "second"}, {.name = "difference"}, {.name = "seeds"}, {.name = "claim"}}};
+            {.name = "difference"}, {.name = "claim"}, {.name = "seeds"}, {.name = "first"}, {.name = "second"}}};
     for (const auto& each : all)
         for (const auto& number : each.numbers) {
             const double scale = scale_of(number.of);
             out.categories.push_back(cat(each.b, " against ", each.a, ": ", word(number.of.metric), ", ",
-                                         number.of.pick.word(), ", ", word(number.of.average)));
+                                         detail::pick_in_words(number.of.pick), ", ", in_words(number.of.average)));
             const auto put = [&](std::size_t column, double value, std::string text) {
                 out.series[column].y.push_back(value);
                 out.series[column].texts.push_back(std::move(text));
             };
-            put(0, scale * number.mean_a, fixed(scale * number.mean_a, 2));
-            put(1, scale * number.mean_b, fixed(scale * number.mean_b, 2));
-            put(2, scale * number.over_seeds.mean, in_words(number.over_seeds, scale));
-            put(3, static_cast<double>(number.seeds_b),
-                number.paired ? cat(digits(number.seeds_b), " pairs")
-                              : cat(digits(number.seeds_a), " and ", digits(number.seeds_b)));
-            put(4, number.claims() ? 1 : 0,
+            put(0, scale * number.over_seeds.mean, in_words(number.over_seeds, scale));
+            put(1, number.claims() ? 1 : 0,
                 number.claims()             ? "differ"
                 : number.over_seeds.known() ? "no difference shown"
                                             : "too few seeds");
+            put(2, static_cast<double>(number.seeds_b),
+                number.paired ? cat(digits(number.seeds_b), " pairs")
+                              : cat(digits(number.seeds_a), " and ", digits(number.seeds_b)));
+            put(3, scale * number.mean_a, fixed(scale * number.mean_a, 2));
+            put(4, scale * number.mean_b, fixed(scale * number.mean_b, 2));
         }
     return out;
 }

@@ -191,9 +191,9 @@ inline std::string_view in_words(Average how) {
 inline std::string in_words(const Evaluation& e) {
     std::string out(word(e.model));
     out.append(" model, ").append(word(e.when)).append(" local training, ").append(ground_in_words(e));
-    if (e.pick == Pick::last()) out += ", last round";
-    else if (e.pick == Pick::best_validation()) out += ", round best on validation";
-    else out += ", mean of the last " + std::to_string(e.pick.rounds()) + " rounds";
+    if (e.pick == Pick::best_validation()) out += ", round best on validation";
+    else if (e.pick.rounds() == 1) out += ", last round";
+    else out += ", mean of the last " + std::to_string(e.pick.rounds()) + " evaluated rounds";
     out.append(", ").append(in_words(e.average));
     if (!e.stage.get().empty()) out += ", stage " + e.stage.get();
     return out;

@@ -43,6 +43,8 @@ public:
             escape_html(title_), "</h1>");
         subtitle();
         out_ += "</header>\n";
+        std::vector<std::string> taken;  // ids of extras
+        out_ += leading_tables(across_, taken);
         if (runs_.many()) overview();
         else if (!runs_.all.empty()) cards(runs_.all[0]);
         out_ += "<h2>Learning</h2>\n<div class=\"grid\">\n";
@@ -52,7 +54,7 @@ public:
         put(out_, gain_against_size(runs_), gain_sorted(runs_), accuracy_histogram(runs_), accuracy_violins(runs_),
             "</div>\n");
         spread_table();
-        out_ += extra_figures(runs_, across_);
+        out_ += extra_figures(runs_, across_, taken);
         put(out_, "<h2>Cost</h2>\n<div class=\"grid\">\n", bytes_figure(runs_), seconds_figure(runs_),
             phases_figure(runs_), "</div>\n");
         data();
@@ -224,8 +226,8 @@ private:
                 for (const std::string_view tag :
                      {word(e.model), word(e.when), std::string_view(e.on.word()), word(e.split), word(e.clients)})
                     put(out_, "<td>", escape_html(tag), "</td>");
-                put(out_, "<td>", e.pick.word(), "</td><td>", word(e.average), "</td><td>", escape_html(e.stage.get()),
-                    "</td></tr>\n");
+                put(out_, "<td>", pick_in_words(e.pick), "</td><td>", in_words(e.average), "</td><td>",
+                    escape_html(e.stage.get()), "</td></tr>\n");
             }
         out_ += "</tbody></table></div>\n";
     }

@@ -78,7 +78,7 @@ table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
 th, td { text-align: left; vertical-align: top; padding: 6px 14px; border-bottom: 1px solid var(--rule); }
 tr:last-child > * { border-bottom: 0; }
 th { font-weight: 600; white-space: nowrap; } thead th { color: var(--soft); font-weight: 500; }
-td.n, th.n { text-align: right; white-space: nowrap; }
+td.n, th.n { text-align: right; white-space: nowrap; } td.w, th.w { white-space: normal; overflow-wrap: break-word; }
 td.v { overflow-wrap: anywhere; min-width: 110px; }
 small { display: block; color: var(--soft); font-size: 12px; line-height: 1.35; white-space: normal; min-width: 170px; }
 td code { font: 12.5px ui-monospace, "SF Mono", Consolas, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
@@ -96,7 +96,8 @@ ul.notes { margin: 0; padding-left: 20px; }
   main { padding: 22px 14px 40px; } h1 { font-size: 22px; } figure { padding: 14px 12px 10px; }
   .cards { grid-template-columns: 1fr 1fr; gap: 10px; } .card { padding: 11px 12px; } .card b { font-size: 21px; }
   svg text { font-size: 14px; } th, td { padding: 5px 8px; } table { font-size: 12.5px; }
-  tbody th { white-space: normal; } }
+  tbody th { white-space: normal; } figure > .scroll :is(th, td) { padding: 5px; white-space: normal; }
+  figure > .scroll tbody th { overflow-wrap: anywhere; min-width: 84px; } }
 @media print { body { font-size: 10pt; } main { max-width: none; padding: 0; } h2 { break-after: avoid; }
   h2 { margin-top: 22px; } svg text { font-size: 14px; }
   .grid { gap: 10px; } figure { padding: 10px; } figcaption p, .legend { font-size: 8pt; } table { font-size: 7.5pt; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,10 @@ inline std::string gain_text(const Runs& runs, std::size_t run, const ClientReco
                digits(client.n_train), " training examples");
 }
 
+inline std::string_view together(const Runs& runs) {
+    return runs.over_seeds() ? " Clients of all seeds together." : "";
+}
+
 inline std::string gain_against_size(const Runs& runs) {
     std::vector<std::vector<Mark>> groups;
     std::vector<Key> legend;
@@ -40,20 +45,26 @@ inline std::string gain_against_size(const Runs& runs) {
         legend.push_back({std::move(name), colour, "block"});
         groups.push_back(std::move(marks));
     };
-    for (std::size_t i = 0; i < runs.all.size(); ++i) {
+    for (std::size_t g = 0; g < runs.groups.size(); ++g) {
         std::vector<Mark> up, down;
-        for (const auto& [client, points] : gains_of(runs.all[i])) {
-            const bool better = points > 0;
-            const auto n = static_cast<double>(client->n_train);
-            const std::size_t colour = runs.many() ? i : better ? 0 : 1;
-            sizes.add(n);
-            (better || runs.many() ? up : down).push_back({n, points, colour, gain_text(runs, i, *client)});
-        }
+        for (const auto* run : runs.groups[g].runs)
+            for (const auto& [client, points, of] : gains_of(*run)) {
+                const bool apart = !runs.many_groups() && !(points > 0);
+                const auto n = static_cast<double>(client->n_train);
+                sizes.add(n);
+                (apart ? down : up)
+                    .push_back({n, points, apart ? 1 : g, gain_text(runs, runs.place_of(of), *client)});
+            }
         if (up.empty() && down.empty()) continue;
-        add(runs.many() ? runs.names[i] : "gains", i, std::move(up));
-        if (!runs.many()) add("does not gain", 1, std::move(down));
+        add(runs.many_groups() ? runs.groups[g].name : "gains", g, std::move(up));
+        if (!runs.many_groups()) add("does not gain", 1, std::move(down));
     }
-    std::string caption = "Personal minus global accuracy on own test data, against training examples.";
+    if (!sizes.empty() && sizes.low == sizes.high)
+        return figure("gain-size", "Gain and client size", "", {}, "",
+                      cat("All clients have ", digits(sizes.low),
+                          " training examples, so gains cannot depend on size; the next figure has them in order."));
+    std::string caption =
+        cat("Personal minus global accuracy on own test data, against training examples.", together(runs));
     if (thinned_out) caption += " A sample of the clients is drawn.";
     Axis x{.title = "training examples of the client"};
     x.logarithmic = !sizes.empty() && sizes.low > 0 && sizes.high / sizes.low > 10;
@@ -66,25 +77,29 @@ inline std::string gain_sorted(const Runs& runs) {
     const Axis y{.title = "gain", .unit = "points", .from_zero = true};
     std::vector<Series> curves;
     std::vector<Mark> bars;
-    std::string caption = "Clients from the largest loss to the largest gain.";
-    for (std::size_t i = 0; i < runs.all.size(); ++i) {
-        const auto gains = gains_of(runs.all[i]);
+    std::string caption = cat("Clients from the largest loss to the largest gain.", together(runs));
+    for (std::size_t g = 0; g < runs.groups.size(); ++g) {
+        std::vector<Gain> gains;
+        for (const auto* run : runs.groups[g].runs) std::ranges::copy(gains_of(*run), std::back_inserter(gains));
+        std::ranges::stable_sort(gains, {}, &Gain::points);
         if (gains.empty()) continue;
-        Series series{runs.names[i], i, false};
+        Series series{runs.groups[g].name, g, false};
         const double last = std::max(1.0, static_cast<double>(gains.size()) - 1);
         for (std::size_t k = 0; k < gains.size(); ++k) {
             const auto place = static_cast<double>(k);
             series.points.push_back({100 * place / last, gains[k].points});
             const std::size_t colour = gains[k].points > 0 ? 0 : 1;
-            bars.push_back({place, gains[k].points, colour, gain_text(runs, i, *gains[k].client)});
+            const std::size_t run = runs.place_of(gains[k].run);
+            bars.push_back({place, gains[k].points, colour, gain_text(runs, run, *gains[k].client)});
         }
         curves.push_back(std::move(series));
-        if (!runs.many())
+        if (!runs.many_groups())
             caption += cat(" ", digits(count_above(gains, 1)), " of ", digits(gains.size()), " gain, ",
                            digits(count_above(gains, -1)), " lose.");
     }
-    if (runs.many() || bars.size() > most_bars)
-        return figure("gain-sorted", "Gains in order", caption, runs.many() ? keys_of(curves) : std::vector<Key>{},
+    if (runs.many_groups() || bars.size() > most_bars)
+        return figure("gain-sorted", "Gains in order", caption,
+                      runs.many_groups() ? keys_of(curves) : std::vector<Key>{},
                       line_chart(caption, {.title = "share of clients", .unit = "%"}, y, curves), no_gain);
     return figure("gain-sorted", "Gains in order", caption, {},
                   bar_chart(caption, {.title = "clients in order of gain", .integers = true}, y, bars, 1), no_gain);
@@ -124,10 +139,6 @@ struct Accuracies {
         return out;
     }
 };
-
-inline std::string_view together(const Runs& runs) {
-    return runs.over_seeds() ? " Clients of all seeds together." : "";
-}
 
 inline constexpr std::string_view no_accuracy = "No accuracy of single clients was recorded.";
 

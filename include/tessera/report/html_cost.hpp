@@ -18,43 +18,46 @@
 
 namespace tessera::report::detail {
 
-// Running totals; several runs show up and down together, to keep two curves each.
+// Running totals, of seeds the mean; several methods show up and down together, to keep two curves each.
 inline std::string bytes_figure(const Runs& runs) {
     std::vector<Series> all;
     double largest = 0;
-    for (std::size_t i = 0; i < runs.all.size(); ++i) {
-        double up = 0, down = 0, formula_up = 0, formula_down = 0;
-        std::vector<Point> ups, downs, formula_ups, formula_downs, sums, formula_sums;
-        for (const auto& r : runs.all[i].rounds) {
-            const auto x = static_cast<double>(r.round);
-            ups.push_back({x, up += static_cast<double>(r.bytes_up)});
-            downs.push_back({x, down += static_cast<double>(r.bytes_down)});
-            formula_ups.push_back({x, formula_up += r.formula_bytes_up});
-            formula_downs.push_back({x, formula_down += r.formula_bytes_down});
-            sums.push_back({x, up + down});
-            formula_sums.push_back({x, formula_up + formula_down});
-        }
-        const auto add = [&](std::string_view what, std::size_t colour, bool dashed, std::vector<Point> points) {
+    const auto measured_up = [](const RoundRecord& r) { return static_cast<double>(r.bytes_up); };
+    const auto measured_down = [](const RoundRecord& r) { return static_cast<double>(r.bytes_down); };
+    const auto formula_up = [](const RoundRecord& r) { return r.formula_bytes_up; };
+    const auto formula_down = [](const RoundRecord& r) { return r.formula_bytes_down; };
+    for (std::size_t g = 0; g < runs.groups.size(); ++g) {
+        const auto add = [&](std::string_view what, std::size_t colour, bool dashed, auto... parts) {
+            std::vector<std::vector<Point>> lines;
+            for (const auto* run : runs.groups[g].runs) {
+                auto& line = lines.emplace_back();
+                double sum = 0;
+                for (const auto& r : run->rounds)
+                    line.push_back({static_cast<double>(r.round), sum += (0.0 + ... + parts(r))});
+            }
+            std::vector<Point> points = mean_line(lines).points;
             if (points.empty() || (dashed && !std::isfinite(points[0].y))) return;
             for (const auto& point : points)
                 if (std::isfinite(point.y)) largest = std::max(largest, point.y);
-            all.push_back({runs.called(i, what), colour, dashed, std::move(points)});
+            all.push_back({runs.group_called(g, what), colour, dashed, std::move(points)});
         };
-        if (runs.many()) {
-            add("measured", i, false, std::move(sums));
-            add("formula", i, true, std::move(formula_sums));
+        if (runs.many_groups()) {
+            add("measured", g, false, measured_up, measured_down);
+            add("formula", g, true, formula_up, formula_down);
         } else {
-            add("up, measured", 0, false, std::move(ups));
-            add("down, measured", 1, false, std::move(downs));
-            add("up, formula", 0, true, std::move(formula_ups));
-            add("down, formula", 1, true, std::move(formula_downs));
+            add("up, measured", 0, false, measured_up);
+            add("down, measured", 1, false, measured_down);
+            add("up, formula", 0, true, formula_up);
+            add("down, formula", 1, true, formula_down);
         }
     }
     const Prefix prefix = prefix_of(largest);
     for (auto& series : all)
         for (auto& point : series.points) point.y /= prefix.divisor;
-    const std::string caption = cat(runs.many() ? "Up and down together, all rounds so far." : "All rounds so far.",
-                                    " Measured on the wire form; the formula is the one of the method's paper.");
+    const std::string caption =
+        cat(runs.many_groups() ? "Up and down together, all rounds so far." : "All rounds so far.",
+            runs.over_seeds() ? " Means over seeds." : "",
+            " Measured on the wire form; the formula is the one of the method's paper.");
     return figure("bytes", "Communication", caption, keys_of(all),
                   line_chart(caption, {.title = "round", .integers = true},
                              {.title = "sent so far", .unit = cat(prefix.name, "B"), .from_zero = true}, all),
@@ -64,38 +67,47 @@ inline std::string bytes_figure(const Runs& runs) {
 inline std::string seconds_figure(const Runs& runs) {
     std::vector<Series> all;
     Range range;
-    for (std::size_t i = 0; i < runs.all.size(); ++i) {
-        Series series{runs.names[i], i, false};
-        for (const auto& r : runs.all[i].rounds) {
-            series.points.push_back({static_cast<double>(r.round), r.seconds});
-            range.add(r.seconds);
+    for (std::size_t g = 0; g < runs.groups.size(); ++g) {
+        std::vector<std::vector<Point>> lines;
+        for (const auto* run : runs.groups[g].runs) {
+            auto& line = lines.emplace_back();
+            for (const auto& r : run->rounds) {
+                line.push_back({static_cast<double>(r.round), r.seconds});
+                range.add(r.seconds);
+            }
         }
+        Series series = mean_line(lines);
+        series.name = runs.groups[g].name;
+        series.colour = g;
         if (!series.points.empty()) all.push_back(std::move(series));
     }
     const bool brief = !range.empty() && range.high < 1;
     if (brief)
         for (auto& series : all)
-            for (auto& point : series.points) point.y *= 1000;
-    const std::string caption = "Wall-clock time of each round, evaluation included where it was timed.";
-    return figure("seconds", "Time per round", caption, runs.many() ? keys_of(all) : std::vector<Key>{},
+            for (auto* points : {&series.points, &series.low, &series.high})
+                for (auto& point : *points) point.y *= 1000;
+    const std::string caption = cat("Wall-clock time of each round, evaluation included where it was timed.",
+                                    runs.over_seeds() ? bands_in_words : "");
+    return figure("seconds", "Time per round", caption, runs.many_groups() ? keys_of(all) : std::vector<Key>{},
                   line_chart(caption, {.title = "round", .integers = true},
                              {.title = "time per round", .unit = brief ? "ms" : "s", .from_zero = true}, all),
                   "No round was recorded in this run.");
 }
 
-// What a round does and when: rows are phases, or runs where there are several.
+// What a round does and when: rows are phases, or methods where there are several. Seeds would lie over each other, so
+// the first stands for all.
 inline std::string phases_figure(const Runs& runs) {
     std::vector<std::string> names;
     Timeline all{.label = "When the run did what"};
-    for (std::size_t i = 0; i < runs.all.size(); ++i) {
+    for (const auto& group : runs.groups) {
         bool any = false;
-        for (const auto& round : runs.all[i].rounds)
+        for (const auto& round : group.runs[0]->rounds)
             for (const auto& phase : round.phases) {
                 auto known = std::ranges::find(names, phase.name);
                 if (known == names.end()) known = names.insert(names.end(), phase.name);
                 const auto series = static_cast<std::size_t>(known - names.begin());
                 any = true;
-                all.spans.push_back({.row = runs.many() ? all.rows.size() : series,
+                all.spans.push_back({.row = runs.many_groups() ? all.rows.size() : series,
                                      .series = series,
                                      .name = phase.name,
                                      .first = round.round,
@@ -103,14 +115,15 @@ inline std::string phases_figure(const Runs& runs) {
                                      .begin = phase.begin,
                                      .seconds = phase.seconds});
             }
-        if (any && runs.many()) all.rows.push_back(runs.names[i]);
+        if (any && runs.many_groups()) all.rows.push_back(group.name);
     }
-    if (!runs.many()) all.rows = names;
+    if (!runs.many_groups()) all.rows = names;
     std::vector<Key> legend;
     for (std::size_t p = 0; p < names.size(); ++p) legend.push_back({names[p], p, "block"});
     return figure("phases", "Phases",
-                  "When a run was busy with what, since it began. Neighbours too close to tell "
-                  "apart are drawn as one.",
+                  cat("When a run was busy with what, since it began. Neighbours too close to tell apart are drawn "
+                      "as one.",
+                      runs.over_seeds() ? " Of several seeds the first is drawn." : ""),
                   legend, timeline(std::move(all)), "The phases of rounds were not recorded in this run.");
 }
 

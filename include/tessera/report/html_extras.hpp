@@ -25,12 +25,15 @@ inline std::string number_text(double value) {
     return std::abs(value) < 1e6 && value == std::floor(value) ? fixed(value, 0) : rounded(value, 4);
 }
 
-// A table of text; numbers stand right. Rows beyond `most` are counted, not shown.
+// A table of text; numbers stand right on one line, words stand left and break. Rows beyond `most` are counted, not
+// shown.
 class TextTable {
 public:
     static constexpr std::size_t most = 200;
 
-    explicit TextTable(const std::vector<std::string>& head, std::size_t names = 1) : names_(names) {
+    // worded[i] is whether column i holds words; those that it does not name hold numbers.
+    explicit TextTable(const std::vector<std::string>& head, std::size_t names = 1, std::vector<bool> worded = {})
+        : names_(names), worded_(std::move(worded)) {
         out_ = "<div class=\"scroll\"><table><thead><tr>";
         for (std::size_t i = 0; i < head.size(); ++i) cell("th", i, head[i]);
         out_ += "</tr></thead><tbody>\n";
@@ -51,16 +54,33 @@ public:
 
 private:
     void cell(std::string_view tag, std::size_t column, std::string_view text) {
-        put(out_, "<", tag, column < names_ ? ">" : " class=\"n\">", escape_html(text), "</", tag, ">");
+        const bool words = column < worded_.size() && worded_[column];
+        put(out_, "<", tag, column < names_ ? ">" : words ? " class=\"w\">" : " class=\"n\">", escape_html(text), "</",
+            tag, ">");
     }
     std::size_t names_, rows_ = 0;
+    std::vector<bool> worded_;
     std::string out_;
 };
 
+inline bool is_worded(std::string_view text) {
+    return !text.empty() && text != "n/a" && text.find_first_of("0123456789+-") != 0;
+}
+// Half a page is too narrow for a text of more characters beside the name of its row.
+inline bool has_long_text(const Extra& e) {
+    constexpr std::size_t fits = 32;
+    const auto is_long = [](const std::string& text) { return length_of(text) > fits; };
+    return std::ranges::any_of(e.series, [&](const auto& s) { return std::ranges::any_of(s.texts, is_long); });
+}
+
 inline std::string table_by_category(const Extra& e) {
     std::vector<std::string> head{e.x.title};
-    for (const auto& series : e.series) head.push_back(series.name.empty() ? axis_text(e.y, "value") : series.name);
-    TextTable table(head);
+    std::vector<bool> worded{true};
+    for (const auto& series : e.series) {
+        head.push_back(series.name.empty() ? axis_text(e.y, "value") : series.name);
+        worded.push_back(std::ranges::any_of(series.texts, is_worded));
+    }
+    TextTable table(head, 1, worded);
     for (std::size_t i = 0; i < e.categories.size(); ++i) {
         std::vector<std::string> cells{e.categories[i]};
         for (const auto& series : e.series)
@@ -211,7 +231,8 @@ inline std::string drawn(const Extra& e, const std::vector<std::size_t>& colours
         return std::ranges::none_of(series.y, [](double y) { return std::isfinite(y); }) && series.texts.empty();
     });
     if (empty) return figure(id, title, e.caption, {}, "", nothing);
-    if (e.kind == Kind::table) return figure(id, title, e.caption, {}, numbers_of(e), nothing, e.series.size() > 4);
+    if (e.kind == Kind::table)
+        return figure(id, title, e.caption, {}, numbers_of(e), nothing, e.series.size() > 4 || has_long_text(e));
     std::vector<Key> legend;
     if (e.kind != Kind::heat && (e.series.size() > 1 || e.kind == Kind::violin))
         for (std::size_t s = 0; s < e.series.size(); ++s)
@@ -294,7 +315,7 @@ private:
         if (!to) to = &open(without_series(extra), {});
         to->extra.shaded = false;  // of more than one middle it would not be clear whose limits it shows
         for (const auto& series : extra.series)
-            append(*to, series, named(series, run), one_solid ? run : to->colours.size());
+            append(*to, series, named(series, run), one_solid ? runs_.colour_of(run) : to->colours.size());
     }
     void by_series(const Extra& extra, std::size_t run) {
         for (const auto& series : extra.series) {
@@ -306,7 +327,7 @@ private:
                 to->extra.id = id;
                 if (!series.name.empty()) to->extra.title += cat(", ", series.name);
             }
-            append(*to, series, runs_.names[run], run);
+            append(*to, series, runs_.names[run], runs_.colour_of(run));
         }
     }
     void by_category(const Extra& extra, std::size_t run) {
@@ -323,7 +344,7 @@ private:
         if (!by_rows && to->extra.categories == extra.categories)
             for (const auto& series : extra.series)
                 append(*to, series, extra.series.size() == 1 ? runs_.names[run] : named(series, run),
-                       to->colours.size());
+                       extra.series.size() == 1 ? runs_.colour_of(run) : to->colours.size());
         else if (by_rows && std::ranges::equal(to->extra.series, extra.series, {}, &Extra::Series::name,
                                                &Extra::Series::name))
             add_rows(to->extra, extra, run);
@@ -354,10 +375,21 @@ private:
     std::vector<Figure> all_;
 };
 
-inline std::string extra_figures(const Runs& runs, const std::vector<Extra>& across) {
+// Tables across runs are what the page is for; they lead it. Their ids go into `taken`.
+inline std::string leading_tables(const std::vector<Extra>& across, std::vector<std::string>& taken) {
     std::string out;
-    std::vector<std::string> taken;
     for (Extra extra : across) {
+        if (extra.kind != Kind::table) continue;
+        name_once(extra, taken);
+        out += drawn(extra, in_turn(extra));
+    }
+    return out.empty() ? out : cat("<h2>Comparison</h2>\n<div class=\"grid\">\n", out, "</div>\n");
+}
+
+inline std::string extra_figures(const Runs& runs, const std::vector<Extra>& across, std::vector<std::string>& taken) {
+    std::string out;
+    for (Extra extra : across) {
+        if (extra.kind == Kind::table) continue;
         name_once(extra, taken);
         out += drawn(extra, in_turn(extra));
     }

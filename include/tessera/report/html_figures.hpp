@@ -85,11 +85,12 @@ struct Totals {
 struct Gain {
     const ClientRecord* client;
     double points;  // percentage points
+    const RunRecord* run;
 };
 inline std::vector<Gain> gains_of(const RunRecord& run) {
     std::vector<Gain> out;
     for (const auto& client : run.per_client)
-        if (std::isfinite(client.gain())) out.push_back({&client, 100 * client.gain()});
+        if (std::isfinite(client.gain())) out.push_back({&client, 100 * client.gain(), &run});
     std::ranges::stable_sort(out, {}, &Gain::points);
     return out;
 }
@@ -129,6 +130,18 @@ struct Runs {
     std::vector<SeedGroup> groups = seed_groups(all);
     bool many() const { return all.size() > 1; }
     bool over_seeds() const { return groups.size() < all.size(); }
+    bool many_groups() const { return groups.size() > 1; }
+    std::size_t place_of(const RunRecord* run) const { return static_cast<std::size_t>(run - all.data()); }
+    // Runs of one group have its colour; where there is but one group, each has its own.
+    std::size_t colour_of(std::size_t i) const {
+        if (!many_groups()) return i;
+        const auto holds = [&](const SeedGroup& group) { return std::ranges::count(group.runs, &all[i]) > 0; };
+        return static_cast<std::size_t>(std::ranges::find_if(groups, holds) - groups.begin());
+    }
+    // A series of group g: the group's own name only where there are several.
+    std::string group_called(std::size_t g, std::string_view what) const {
+        return many_groups() ? cat(groups[g].name, ", ", what) : std::string(what);
+    }
     // A series of run i: the run's own name only where there are several.
     std::string called(std::size_t i, std::string_view what) const {
         return many() ? cat(names[i], ", ", what) : std::string(what);
@@ -164,10 +177,14 @@ inline std::vector<Key> keys_of(const std::vector<Series>& all) {
     for (const auto& series : all) out.push_back({series.name, series.colour, series.dashed ? "dash" : ""});
     return out;
 }
+inline std::string pick_in_words(const Pick& pick) {
+    if (pick == Pick::best_validation()) return "round best on validation";
+    return pick.rounds() == 1 ? "last round" : cat("mean of the last ", digits(pick.rounds()), " evaluated rounds");
+}
 // The tags of the curves: in one sentence where they share them, else curve by curve.
 inline std::string tags_in_words(const std::vector<Series>& curves, const std::vector<const Evaluation*>& tags) {
     const auto ground = [](const Evaluation* e) {
-        const std::string pick = e->pick == Pick::last() ? "" : e->pick.word() + ", ";
+        const std::string pick = e->pick == Pick::last() ? "" : pick_in_words(e->pick) + ", ";
         return cat(ground_in_words(*e), ", ", pick, in_words(e->average));
     };
     const auto state = [](const Evaluation* e) { return cat(word(e->model), " model ", word(e->when)); };
@@ -187,32 +204,44 @@ inline std::string tags_in_words(const std::vector<Series>& curves, const std::v
     return sentence(out);
 }
 
-// The evaluation of a model that a group has over its rounds, where every run of the group has it: their mean, and as
-// a band the least and the most of them.
+// Lines of the runs of a group, where all have a point: their mean, and as a band the least and the most of them.
+inline Series mean_line(const std::vector<std::vector<Point>>& lines) {
+    Series out;
+    for (const auto& first : lines.at(0)) {
+        std::vector<double> values;
+        for (const auto& line : lines) {
+            const auto found = std::ranges::lower_bound(line, first.x, {}, &Point::x);
+            if (found != line.end() && found->x == first.x) values.push_back(found->y);
+        }
+        if (values.size() < lines.size()) continue;
+        out.points.push_back({first.x, spread(values).mean});
+        if (lines.size() == 1) continue;
+        const auto [least, most] = std::ranges::minmax(values);
+        const bool known = std::isfinite(out.points.back().y);
+        out.low.push_back({first.x, known ? least : absent});
+        out.high.push_back({first.x, known ? most : absent});
+    }
+    return out;
+}
+
+// The evaluation of a model that a group has over its rounds.
 inline Series curve(const std::vector<const RunRecord*>& runs, const Evaluation& tag, double scale) {
     const auto find = [&](const RoundRecord& round) {
         const auto same = [&](const Evaluation& e) { return comparable(e, tag); };
         const auto found = std::ranges::find_if(round.evaluations, same);
         return found == round.evaluations.end() ? nullptr : &*found;
     };
-    Series out;
-    for (const auto& first : runs[0]->rounds) {
-        std::vector<double> values;
-        const auto t = static_cast<std::size_t>(&first - runs[0]->rounds.data());
-        for (const auto* run : runs)
-            if (t < run->rounds.size() && run->rounds[t].round == first.round)
-                if (const auto* e = find(run->rounds[t])) values.push_back(scale * e->value);
-        if (values.size() < runs.size()) continue;
-        const auto x = static_cast<double>(first.round);
-        out.points.push_back({x, spread(values).mean});
-        if (runs.size() == 1) continue;
-        const auto [least, most] = std::ranges::minmax(values);
-        const bool known = std::isfinite(out.points.back().y);
-        out.low.push_back({x, known ? least : absent});
-        out.high.push_back({x, known ? most : absent});
+    std::vector<std::vector<Point>> lines;
+    for (const auto* run : runs) {
+        auto& line = lines.emplace_back();
+        for (const auto& round : run->rounds)
+            if (const auto* e = find(round)) line.push_back({static_cast<double>(round.round), scale * e->value});
     }
-    return out;
+    return mean_line(lines);
 }
+
+inline constexpr std::string_view bands_in_words =
+    " Lines are means over seeds, bands reach from the least to the most of them.";
 
 inline std::string curves(const Runs& runs, std::string_view id, std::string_view title, Metric metric, const Axis& y,
                           double scale) {
@@ -240,18 +269,26 @@ inline std::string curves(const Runs& runs, std::string_view id, std::string_vie
             all.push_back(std::move(series));
             tags.push_back(best);
         }
-    if (runs.over_seeds()) more += " Lines are means over seeds, bands reach from the least to the most of them.";
+    if (runs.over_seeds()) more += bands_in_words;
     const std::string caption = tags.empty() ? "" : tags_in_words(all, tags) + more;
     return figure(id, title, caption, keys_of(all),
                   line_chart(cat(title, ": ", caption), {.title = "round", .integers = true}, y, all),
                   metric == Metric::accuracy ? "No accuracy was recorded." : "No loss was recorded.");
 }
 
+// A whole number with its thousands apart: 1,340.
+inline std::string with_thousands(double value) {
+    std::string out = fixed(value, 0);
+    const std::size_t first = out.starts_with('-') ? 1 : 0;
+    for (std::size_t at = out.size(); at > first + 3;) out.insert(at -= 3, ",");
+    return out;
+}
+
 // From what to what the colours of a heat map go.
 inline std::string ramp(const HeatMap& map) {
     const auto [low, high] = map.range();
     const auto number = [](double value) {
-        return std::abs(value) >= 1000 && std::abs(value) < 1e6 ? fixed(value, 0) : rounded(value, 3);
+        return std::abs(value) >= 1000 && std::abs(value) < 1e9 ? with_thousands(value) : rounded(value, 3);
     };
     const std::string after = cat(map.unit.empty() ? "" : " ", escape_html(map.unit), ", root scale");
     const std::string minus = low < 0 ? cat(number(low), "<i class=\"minus\"></i>") : "";

@@ -55,7 +55,7 @@ inline Extra density_per_layer(Layout layout, const std::vector<Mask>& masks) {
     return out;
 }
 
-// masks[i] is that of clients[i].
+// masks[i] is that of clients[i]. The diagonal, always 1, is a gap: the colours belong to the pairs.
 inline Extra mask_overlap(const std::vector<Id>& clients, const std::vector<Mask>& masks) {
     tessera::detail::require(clients.size() == masks.size(), "mask_overlap: give one mask for each client");
     Extra out{.id = "mask-overlap",
@@ -68,12 +68,13 @@ inline Extra mask_overlap(const std::vector<Id>& clients, const std::vector<Mask
         out.categories.push_back(std::to_string(clients[i]));
         auto& row = out.series.emplace_back(Extra::Series{.name = std::to_string(clients[i])});
         for (std::size_t k = 0; k < clients.size(); ++k) {
-            row.y.push_back(overlap(masks[i], masks[k]));
+            row.y.push_back(i == k ? absent : overlap(masks[i], masks[k]));
             sum += i == k ? 0 : row.y.back();
         }
     }
     const double pairs = static_cast<double>(clients.size()) * (static_cast<double>(clients.size()) - 1);
-    out.caption = report::detail::cat("Coordinates that both clients have, of those that either has. Mean over pairs: ",
+    out.caption = report::detail::cat("Coordinates that both clients have, of those that either has; the diagonal is "
+                                      "left out. Mean over pairs: ",
                                       pairs > 0 ? report::detail::rounded(sum / pairs, 3) : "n/a", ".");
     return out;
 }

@@ -129,12 +129,17 @@ inline Extra routing_table(const RoutedClient& one) {
         {"routed globally", &RouteBox::routed_global}};
     out.series.push_back({.name = "examples"});
     for (const auto& [name, field] : columns) out.series.push_back({.name = name});
+    std::size_t left_out = 0;
     detail::for_each_route(one, [&](std::string name, const std::vector<double>& q0) {
         const auto box = box_of(q0);
+        if (box.n == 0) return void(++left_out);
         out.categories.push_back(std::move(name));
         out.series[0].y.push_back(static_cast<double>(box.n));
         for (std::size_t k = 0; k < columns.size(); ++k) out.series[k + 1].y.push_back(box.*columns[k].second);
     });
+    if (left_out > 0)
+        out.caption += report::detail::cat(" Rows without an example are left out: ", report::detail::digits(left_out),
+                                           ".");
     return out;
 }
 
