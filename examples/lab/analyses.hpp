@@ -2,7 +2,10 @@
 // Figures that --analyse adds to the report of a run.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdio>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,9 +25,19 @@
 #include <tessera/runtime/routing.hpp>
 #include <tessera/runtime/theory.hpp>
 
+#include "nearest.hpp"
 #include "options.hpp"
 
 namespace lab {
+
+// Of the client that paid most.
+inline std::string epsilon_in_words(const tessera::report::analysis::PrivacyStatement& s) {
+    const double most = *std::ranges::max_element(s.epsilon);
+    if (!std::isfinite(most)) return "epsilon infinite: nothing is hidden";
+    char text[80];
+    std::snprintf(text, sizeof text, "epsilon at most %.4g at delta %g", most, s.delta);
+    return text + (" (noise: " + s.noise + ")");
+}
 
 // What a method can be asked for, by its types.
 template <class Me, class M>
@@ -50,11 +63,15 @@ struct Analyses {
                                                                           {"masks", masks}}};
         for (const auto& asked : o.analyse) {
             std::string can;
+            std::vector<std::string> all;
             bool fits = false;
             for (const auto& [name, has] : known) {
+                all.emplace_back(name);
                 if (has) can.append(can.empty() ? "" : ", ").append(name);
                 fits = fits || (has && name == asked);
             }
+            if (std::ranges::find(all, asked) == all.end())
+                throw tessera::ConfigError("--analyse " + asked + ": there is no such analysis" + perhaps(asked, all));
             if (!fits)
                 throw tessera::ConfigError("--analyse " + asked + ": of " + o.algorithm + " the lab can show " +
                                            (can.empty() ? "nothing more" : can));
@@ -104,8 +121,11 @@ struct Analyses {
         if constexpr (masks)
             if (o.analyses("masks"))
                 figures::add_mask_figures(record, run.setup().model.layout(), run.server(), run.size());
-        if constexpr (requires { tessera::privacy_statement(run); })
-            record.add(figures::privacy_table(tessera::privacy_statement(run)));
+        if constexpr (requires { tessera::privacy_statement(run); }) {
+            const auto statement = tessera::privacy_statement(run);
+            record.add(figures::privacy_table(statement));
+            record.notes.push_back(epsilon_in_words(statement));
+        }
         if constexpr (theory)
             if (o.analyses("theory"))
                 record.add(tessera::theory_table(tessera::theory_constants(run, tessera::TheorySettings{}, executor),

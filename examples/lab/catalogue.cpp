@@ -3,6 +3,7 @@
 #include <tessera/core/error.hpp>
 
 #include "methods.hpp"
+#include "nearest.hpp"
 
 namespace lab {
 
@@ -19,12 +20,14 @@ const std::vector<Entry>& catalogue() {
 }
 
 const Entry& entry_of(const std::string& algorithm, const std::string& flag) {
-    std::string known;
+    std::vector<std::string> known;
     for (const auto& e : catalogue()) {
         if (e.name == algorithm) return e;
-        known.append(known.empty() ? "" : ", ").append(e.name);
+        known.push_back(e.name);
     }
-    throw tessera::ConfigError(flag + " " + algorithm + ": there is no such algorithm; known are " + known);
+    const auto meant = perhaps(algorithm, known);
+    throw tessera::ConfigError(flag + " " + algorithm + ": there is no such algorithm" + meant +
+                               (meant.empty() ? ";" : "") + " `tessera-lab list` names all");
 }
 
 }  // namespace lab

@@ -73,6 +73,10 @@ int compare(const CompareOptions& o) {
     for (std::size_t i = 1; i < sets.size(); ++i) {
         comparisons.push_back(tessera::report::compare(sets[0], sets[i], o.files[0], o.files[i], settings));
         print(comparisons.back(), o.confidence);
+        const std::size_t first = sets[0].front().rounds.size(), other = sets[i].front().rounds.size();
+        if (first != other)
+            std::printf("  note: %s trained for %zu rounds, %s for %zu\n", o.files[0].c_str(), first,
+                        o.files[i].c_str(), other);
     }
     const auto figures = comparison_figures(comparisons, o.confidence);
     if (!o.json.empty()) write_text(o.json, to_json(figures));

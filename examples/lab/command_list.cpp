@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include <tessera/core/error.hpp>
 #include <tessera/data/partition.hpp>
 #include <tessera/report/json.hpp>
 
@@ -13,13 +14,22 @@
 
 namespace lab {
 
-int list(bool as_json) {
+int list(bool as_json, const std::string& name) {
+    if (!name.empty()) {
+        if (as_json) throw tessera::ConfigError("list: --json lists everything; leave out " + name);
+        if (name.find('/') != name.npos) return list_presets(name);
+        const auto& e = entry_of(name, "list");
+        std::printf("%s: %s\ntrains %s clients%s\n", e.name.c_str(), e.what.c_str(), e.trains_all ? "all" : "sampled",
+                    e.scoped ? "; takes --scope" : "");
+        for (const auto& [setting, value] : e.settings) std::printf("  %s=%s\n", setting.c_str(), value.c_str());
+        return 0;
+    }
     if (as_json) {
         std::string out;
         tessera::report::JsonWriter w(out);
         const auto names = [&](std::string_view key, const auto& all) {
             w.key(key).array([&] {
-                for (const auto& name : all) w.value(name);
+                for (const auto& each : all) w.value(each);
             });
         };
         w.object([&] {
@@ -31,7 +41,7 @@ int list(bool as_json) {
                         w.member("scope", e.scoped);
                         w.member("trains", e.trains_all ? "all" : "sampled");
                         w.key("settings").object([&] {
-                            for (const auto& [name, value] : e.settings) w.member(name, value);
+                            for (const auto& [setting, value] : e.settings) w.member(setting, value);
                         });
                     });
             });
@@ -58,26 +68,20 @@ int list(bool as_json) {
         std::printf("%s\n", out.c_str());
         return 0;
     }
-    std::printf("Algorithms (settings with their defaults, for --set)\n");
-    for (const auto& e : catalogue()) {
-        std::printf("  %-13s %s%s\n               ", e.name.c_str(), e.what.c_str(), e.scoped ? "; takes --scope" : "");
-        for (const auto& [name, value] : e.settings) std::printf(" %s=%s", name.c_str(), value.c_str());
-        std::printf("\n");
-    }
+    std::printf("Algorithms (`tessera-lab list NAME` shows the settings of one, for --set)\n");
+    for (const auto& e : catalogue())
+        std::printf("  %-14s %s%s\n", e.name.c_str(), e.what.c_str(), e.scoped ? "; takes --scope" : "");
     const auto names = [](const char* title, const auto& all) {
         std::printf("%s\n ", title);
-        for (const auto& name : all) std::printf(" %s", std::string(name).c_str());
+        for (const auto& each : all) std::printf(" %s", std::string(each).c_str());
         std::printf("\n");
     };
     names("Data", data_names);
     names("Partitions", tessera::data::partition_names());
     names("Models", model_names);
     std::printf("Presets\n");
-    for (const auto& p : presets()) {
-        std::printf("  %-24s %s\n                          ", std::string(p.name).c_str(), std::string(p.what).c_str());
-        for (const auto& said : in_words(p)) std::printf(" %s", said.c_str());
-        std::printf("\n");
-    }
+    for (const auto& p : presets())
+        std::printf("  %-24s %s\n", std::string(p.name).c_str(), std::string(p.what).c_str());
     for (const auto& v : preset_variants())
         std::printf("  ...%-21s %s\n", std::string(v.name).c_str(), std::string(v.what).c_str());
     return 0;

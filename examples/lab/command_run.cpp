@@ -12,6 +12,7 @@ namespace lab {
 int run(Options o) {
     const auto said = complete(o);
     stages_of(o);  // what is wrong without the data is said before the preset is
+    check_checkpoints(o);
     if (!said.empty() && !o.quiet) {
         std::printf("preset %s (%s) sets", o.preset.c_str(), preset_hash(o.preset).c_str());
         for (const auto& each : said) std::printf("\n  %s", each.c_str());

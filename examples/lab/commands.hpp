@@ -21,7 +21,7 @@ struct CompareOptions {
     bool unpaired = false;
 };
 
-int list(bool as_json);
+int list(bool as_json, const std::string& name);  // of one algorithm or preset all it sets
 int list_presets(const std::string& name);  // empty: all
 int run(Options options);
 int sweep(Options options, const SweepOptions& sweep);

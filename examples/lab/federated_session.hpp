@@ -21,6 +21,7 @@
 
 #include "analyses.hpp"
 #include "methods.hpp"
+#include "nearest.hpp"
 #include "session.hpp"
 #include "shifts.hpp"
 
@@ -34,9 +35,16 @@ template <class Me>
 void set_all(Me& method, const std::string& algorithm, const std::string& flag, const NamedValues& settings) {
     for (const auto& [name, value] : settings) {
         if (tessera::set_by_name(method, name, value)) continue;
-        std::string known;
-        for (const auto& s : tessera::settings_of(method)) known.append(known.empty() ? "" : ", ").append(s.first);
-        throw tessera::ConfigError(flag + " " + name + ": " + algorithm + " has no such setting; it has " + known);
+        std::string has;
+        std::vector<std::string> known;
+        for (const auto& [full, usual] : tessera::settings_of(method)) {
+            has.append(has.empty() ? "" : ", ").append(full);
+            known.push_back(full.substr(full.rfind('.') + 1));
+            known.push_back(full);
+        }
+        const auto meant = perhaps(name, known);
+        throw tessera::ConfigError(flag + " " + name + ": " + algorithm + " has no such setting" + meant +
+                                   (meant.empty() ? "; it" : " It") + " has " + has);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <tessera/core/error.hpp>
+#include <tessera/version.hpp>
 
 #include "commands.hpp"
 #include "interrupt.hpp"
@@ -98,8 +99,7 @@ Options read(Options o, const Said& said) {
 // A flag or command that there is not, and what was meant.
 std::string misspelt(const CLI::App& app, int argc, char** argv) {
     const auto complaint = [](const std::string& kind, const std::string& name, const std::vector<std::string>& known) {
-        const auto meant = lab::nearest(name, known);
-        return name + ": there is no such " + kind + (meant.empty() ? "" : "; did you mean " + meant + "?");
+        return name + ": there is no such " + kind + lab::perhaps(name, known);
     };
     std::vector<std::string> commands;
     const CLI::App* command = nullptr;
@@ -132,8 +132,12 @@ int main(int argc, char** argv) {
     CLI::App app{"Personalized federated learning by name. `tessera-lab list` shows what there is."};
     app.require_subcommand(1);
 
+    app.set_version_flag("--version", std::string("tessera-lab ") + tessera::version);
+
     bool as_json = false;
+    std::string listed;
     auto* lister = app.add_subcommand("list", "Algorithms, data, partitions, models and presets");
+    lister->add_option("NAME", listed, "One algorithm with its settings, or one preset");
     lister->add_flag("--json", as_json, "As JSON");
 
     std::string preset;
@@ -162,7 +166,7 @@ int main(int argc, char** argv) {
 
     try {
         app.parse(argc, argv);
-        if (*lister) return lab::list(as_json);
+        if (*lister) return lab::list(as_json, listed);
         if (*shower) return lab::list_presets(preset);
         if (*comparer) return lab::compare(comparison);
         if (*sweeper) return lab::sweep(read(o, said), grid);

@@ -31,6 +31,8 @@ std::vector<Entry> adapter_methods();
 std::vector<Entry> routing_methods();
 std::vector<Entry> private_methods();
 
+inline constexpr const char* usual_algorithm = "fedavg";
+
 // The same method on adapters, norms and head alone.
 Entry on_adapters(Entry e);
 // What --dp asks for: the private kin of the algorithm, with these settings.

@@ -34,8 +34,9 @@ std::vector<Entry> private_methods() {
 
 void make_private(Options& o, const NamedValues& settings) {
     if (settings.empty()) return;
-    if (!o.stages.empty() || o.algorithm.empty())
+    if (!o.stages.empty())
         throw tessera::ConfigError("--dp goes with --algorithm; a stage is private by its name, as in fedavg-dp");
+    if (o.algorithm.empty()) o.algorithm = usual_algorithm;
     const auto known = private_methods();
     const std::string name = o.algorithm + "-dp";
     if (std::ranges::none_of(known, [&](const Entry& e) { return e.name == name; })) {

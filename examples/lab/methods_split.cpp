@@ -13,13 +13,30 @@ namespace lab {
 
 using tessera::rule::Sgd;
 
+namespace {
+
+// The library's FedBN takes a network without norms and is then FedAvg; who asks for it by name wants norms.
+Entry on_norms(Entry e) {
+    e.open = [open = e.open](const Stage& stage, const Task& task, tessera::Vec<float> warm_start) {
+        const tessera::Layout layout = task.model.layout();
+        if (tessera::select<tessera::scope::Norm>(layout).empty())
+            throw tessera::ConfigError("--algorithm " + stage.options.algorithm +
+                                       ": its personal part are the norms, of which --model " + *stage.options.model +
+                                       " has none; dnn-norm has");
+        return open(stage, task, std::move(warm_start));
+    };
+    return e;
+}
+
+}  // namespace
+
 std::vector<Entry> split_methods() {
     return {entry<tessera::FedPer<Sgd, ServerFold>>("fedper", "FedPer (Arivazhagan et al. 2019): personal head"),
             entry<tessera::FedRep<Sgd, ServerFold>>("fedrep", "FedRep (Collins et al. 2021): personal head, then body"),
             entry<tessera::LgFedAvg<Sgd, ServerFold>>("lg-fedavg", "LG-FedAvg (Liang et al. 2019): shared head"),
             entry<tessera::FedBabu<Sgd, ServerFold>>("fedbabu",
                                                      "FedBABU (Oh et al. 2022): frozen head, tuned at evaluation"),
-            entry<tessera::FedBn<Sgd, ServerFold>>("fedbn", "FedBN (Li et al. 2021): personal norms")};
+            on_norms(entry<tessera::FedBn<Sgd, ServerFold>>("fedbn", "FedBN (Li et al. 2021): personal norms"))};
 }
 
 }  // namespace lab

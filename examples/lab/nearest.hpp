@@ -38,4 +38,10 @@ inline std::string nearest(std::string_view name, const std::vector<std::string>
     return best;
 }
 
+// What a sentence about a name that there is not goes on with.
+inline std::string perhaps(std::string_view name, const std::vector<std::string>& known) {
+    const auto meant = nearest(name, known);
+    return meant.empty() ? "" : "; did you mean " + meant + "?";
+}
+
 }  // namespace lab

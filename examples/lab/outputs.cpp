@@ -21,6 +21,8 @@ void write_text(const std::string& path, const std::string& text) {
 }
 
 void check_outputs(const Options& o) {
+    if (!o.models.empty() && !o.models.ends_with(".npz") && !o.models.ends_with(".safetensors"))
+        throw tessera::ConfigError("--models " + o.models + ": a file of models ends in .npz or .safetensors");
     for (const auto* path : {&o.json, &o.jsonl, &o.csv, &o.report, &o.models, &o.trace})
         if (!path->empty()) tessera::io::check_writable(*path);
 }
@@ -47,6 +49,7 @@ void print_summary(const std::vector<RunRecord>& runs) {
     for (const auto& each : over_seeds(runs)) {
         const auto& e = each.mean;
         if (e.metric != Metric::accuracy || e.split != SplitOf::test) continue;
+        if (e.pick == Pick::mean_last(1)) continue;  // the last round, which has its line
         std::printf("%6.2f %%", 100 * e.value.get());
         if (runs.size() > 1) std::printf(" \xC2\xB1 %.2f", 100 * each.deviation());
         std::printf("  %s\n", in_words(e).c_str());

@@ -6,6 +6,8 @@
 #include <tessera/core/error.hpp>
 #include <tessera/core/hash.hpp>
 
+#include "methods.hpp"
+#include "nearest.hpp"
 #include "pools.hpp"
 
 namespace lab {
@@ -148,9 +150,11 @@ std::vector<std::string> apply_preset(Options& o) {
     const std::string base = o.preset.substr(0, tail);
     const auto preset = std::ranges::find(presets(), base, &Preset::name);
     if (preset == presets().end()) {
-        std::string known;
-        for (const auto& p : presets()) known.append(known.empty() ? "" : ", ").append(p.name);
-        throw ConfigError("--preset " + o.preset + ": there is no such preset; known are " + known);
+        std::vector<std::string> known;
+        for (const auto& p : presets()) known.emplace_back(p.name);
+        const auto meant = perhaps(base, known);
+        throw ConfigError("--preset " + o.preset + ": there is no such preset" + meant + (meant.empty() ? ";" : "") +
+                          " `tessera-lab presets` names all");
     }
     auto said = in_words(*preset, o);
     o.offers = preset->set;
@@ -199,11 +203,12 @@ void apply_defaults(Options& o) {
     fill(o.normalise, std::string(synthetic ? "none" : "standard"));
     if (owned && o.partition->starts_with("natural")) fill(o.clients, pool_of(*o.data).clients.size());
     fill(o.clients, std::size_t{synthetic ? 30u : 100u});
-    fill(o.per_round, owned ? std::min<std::size_t>(10, *o.clients) : 10);
+    const std::size_t seen = *o.clients > o.unseen ? *o.clients - o.unseen : *o.clients;
+    fill(o.per_round, std::min<std::size_t>(10, seen));
     fill(o.rounds, std::size_t{100});
     fill(o.batch, std::size_t{20});
     fill(o.split_seed, o.seed);
-    if (o.algorithm.empty() && o.stages.empty()) o.algorithm = "fedavg";
+    if (o.algorithm.empty() && o.stages.empty()) o.algorithm = usual_algorithm;
 }
 
 }  // namespace lab

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include <tessera/core/error.hpp>
+#include <tessera/runtime/checkpoint.hpp>
 
 #include "outputs.hpp"
 #include "presets.hpp"
@@ -42,8 +43,20 @@ std::vector<std::string> complete(Options& o) {
     positive("--per-round", *o.per_round);
     positive("--eval-every", o.evaluate_every);
     positive("--checkpoint-every", o.checkpoint_every);
+    if (*o.normalise != "standard" && *o.normalise != "unit" && *o.normalise != "none")
+        throw ConfigError("--normalise is one of standard, unit, none, not '" + *o.normalise + "'");
     if (o.resume && o.checkpoint.empty()) throw ConfigError("--resume needs --checkpoint DIR");
     return said;
+}
+
+void check_checkpoints(const Options& o) {
+    if (o.resume || o.checkpoint.empty()) return;
+    for (const auto seed : o.seeds.empty() ? std::vector{o.seed} : o.seeds)
+        for (const auto& stage : stages_of(for_seed(o, seed)))
+            if (!tessera::checkpoints_in(stage.options.checkpoint).empty())
+                throw ConfigError("--checkpoint " + stage.options.checkpoint +
+                                  ": checkpoints of an earlier run are there; go on from them with --resume, name "
+                                  "another directory, or remove this one");
 }
 
 Options for_seed(const Options& options, std::uint64_t seed) {

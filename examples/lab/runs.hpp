@@ -15,6 +15,9 @@ namespace lab {
 // Fills what the command line left open and refuses what can be known to be wrong; what a preset said, in words.
 std::vector<std::string> complete(Options& options);
 
+// Refuses places where another run has left checkpoints, unless it is to go on.
+void check_checkpoints(const Options& options);
+
 // The same run for one of the seeds: its own checkpoints, and its own files where a file holds one run.
 Options for_seed(const Options& options, std::uint64_t seed);
 

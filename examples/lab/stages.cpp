@@ -21,6 +21,8 @@ bool has_setting(const Entry& entry, const std::string& name) {
     return std::ranges::any_of(entry.settings, [&](const auto& s) { return tessera::detail::means(s.first, name); });
 }
 
+bool distils(const Entry& entry) { return has_setting(entry, "kd_steps"); }
+
 std::size_t count_of(const std::string& what, const std::string& text) {
     std::size_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -113,6 +115,28 @@ void complete(Stage& stage) {
                           std::to_string(*o.clients));
 }
 
+// held-out:SHARE acts on any method: it takes examples from the clients, so that methods can be compared on one split.
+void check_aux(const std::vector<Stage>& stages, const Options& o) {
+    if (!o.aux || o.aux->starts_with("held-out:")) return;
+    for (const auto& s : stages)
+        if (distils(entry_of(s.options.algorithm))) return;
+    throw ConfigError("--aux " + *o.aux + ": " + stages.back().options.algorithm +
+                      " reads no public data; perada and feddf do");
+}
+
+// The library's own sentence names its arguments, not flags.
+std::unique_ptr<Session> opened(const Stage& stage, const Task& task) {
+    const auto& entry = entry_of(stage.options.algorithm);
+    try {
+        return entry.open(stage, task, {});
+    } catch (const ConfigError& e) {
+        if (stage.options.aux || !distils(entry) || std::string(e.what()).find("public examples") == std::string::npos)
+            throw;
+        throw ConfigError("--algorithm " + entry.name +
+                          ": it distils on public data of the server; give them, as in --aux held-out:0.1");
+    }
+}
+
 // The name of a stage is its algorithm's; a second one of the same name gets a number.
 void name_stages(std::vector<Stage>& stages) {
     std::size_t before = 0;
@@ -186,6 +210,7 @@ std::vector<Stage> stages_of(const Options& o) {
         complete(s);
         entry_of(s.options.algorithm).check(s.options);
     }
+    check_aux(stages, o);
     name_stages(stages);
     return stages;
 }
@@ -194,7 +219,7 @@ std::string open_stages(const std::vector<Stage>& stages, const Task& task) {
     std::string all;
     for (const auto& stage : stages) {
         if (stage.options.scope) check_scope(*stage.options.scope, task.model);
-        const auto trial = entry_of(stage.options.algorithm).open(stage, task, {});
+        const auto trial = opened(stage, task);
         if (!stage.last && !trial->leaves_model())
             throw ConfigError("--stages: " + stage.name + " leaves no common model for the next stage to start from");
         all += trial->name();

@@ -29,6 +29,7 @@ OTHERS = {"flow": ["--model", "dnn"], "flow-fixed": ["--model", "dnn"], "pi-flow
           "perada-nokd": ["--model", "dnn-adapter"],
           "feddf": ["--model", "dnn", "--aux", "held-out:0.2", "--set", "kd_steps=5"]}
 TRAIN_ALL = ["pfedbred-lg", "pfedbred-meg", "pfedbred-mh", "pfedme"]
+SERVED_APART = {"ft-part", "knn-per"}  # both train as FedAvg does; what they serve is not in the state
 PIPELINE = "fedavg rounds=3 rate=0.05; fedalt rounds=4 scope=output; tune tune_epochs=2"
 
 
@@ -77,7 +78,7 @@ def hashes(program, folder):
         expect(trained == {12 if algorithm in TRAIN_ALL else 7}, f"{algorithm}: {trained} clients trained in a round")
         expect(report["config"]["trains"] == ("all clients" if algorithm in TRAIN_ALL else "sampled clients"), algorithm)
         everywhere.setdefault(seen["1"], []).append(algorithm)
-    twice = [names for names in everywhere.values() if len(names) > 1]
+    twice = [names for names in everywhere.values() if len(names) > 1 and set(names) != SERVED_APART]
     expect(not twice, f"methods that are not the same end in the same state: {twice}")
     sampled = folder / "sampled.json"
     ran(lab(program, *SMALL, "--algorithm", "pfedme", "--trains", "sampled", "--rounds", "1", "--json", sampled))
@@ -166,12 +167,15 @@ def bad_input(program, folder):
     zipped = gzip.compress
     tiny = ["--data", "synthetic", "--model", "dnn", "--json", str(folder / "never.json"), "--checkpoint", str(folder / "never")]
     cases = {
-        "unknown algorithm": (lambda: ["--algorithm", "fedavgg"], "fedavgg"),
+        "unknown algorithm": (lambda: ["--algorithm", "fedavgg"], "no such algorithm; did you mean fedavg?"),
+        "algorithm like no other": (lambda: ["--algorithm", "qwertyuiop"], "no such algorithm; `tessera-lab list`"),
         "unknown preset": (lambda: ["--preset", "nothing"], "nothing"),
+        "preset nearly right": (lambda: ["--preset", "pfedbred/fmnist-dn"], "did you mean pfedbred/fmnist-dnn?"),
         "unknown data": (lambda: ["--data", "mnits"], "mnits"),
         "unknown partition": (lambda: ["--data", "synthetic", "--partition", "shard:2"], "shard:2"),
         "unknown model": (lambda: ["--data", "synthetic", "--model", "dn"], "--model dn"),
-        "unknown setting": (lambda: ["--data", "synthetic", "--set", "rat=0.1"], "rat"),
+        "unknown setting": (lambda: ["--data", "synthetic", "--set", "rat=0.1"],
+                            "--set rat: fedavg has no such setting; did you mean rate?"),
         "wrong value": (lambda: ["--data", "synthetic", "--set", "rate=fast"], "rate"),
         "negative rate": (lambda: ["--data", "synthetic", "--set", "rate=-1"], "rate"),
         "unknown flag": (lambda: ["--datas", "synthetic"], "--datas: there is no such flag; did you mean --data?"),
@@ -205,7 +209,17 @@ def bad_input(program, folder):
         "stages and algorithm": (lambda: [*tiny, "--stages", "fedavg", "--algorithm", "fedavg"], "--stages"),
         "evaluation with other training": (lambda: [*tiny, "--algorithm", "pfedme", "--eval-also", "lambda=1"], "--eval-also"),
         "coherence of nothing": (lambda: [*tiny, "--algorithm", "fedavg", "--analyse", "coherence"], "--analyse coherence"),
-        "unknown analysis": (lambda: [*tiny, "--algorithm", "fedalt", "--analyse", "clients,colours"], "--analyse colours"),
+        "unknown analysis": (lambda: [*tiny, "--algorithm", "fedalt", "--analyse", "clients,colours"],
+                             "--analyse colours: there is no such analysis"),
+        "analysis nearly right": (lambda: [*tiny, "--algorithm", "fedavg", "--analyse", "coherrence"],
+                                  "no such analysis; did you mean coherence?"),
+        "models of no kind": (lambda: [*tiny, "--models", folder / "m.bin"], "m.bin: a file of models ends in .npz"),
+        "norms of a network without": (lambda: [*tiny, "--algorithm", "fedbn"], "--model dnn has none; dnn-norm has"),
+        "distillation on nothing": (lambda: ["--data", "synthetic", "--algorithm", "perada", "--model", "dnn-adapter"],
+                                    "--aux held-out:0.1"),
+        "public data nobody reads": (lambda: [*tiny, "--algorithm", "ditto", "--aux", "noise:10"], "--aux noise:10: ditto"),
+        "unknown normalisation": (lambda: [*tiny, "--normalise", "foo"], "--normalise"),
+        "private stages": (lambda: [*tiny, "--stages", "fedavg", "--dp", "noise=1"], "--dp"),
         "negative rounds": (lambda: [*tiny, "--algorithm", "fedavg", "--rounds", "-1"], "--rounds: 0 or more"),
         "negative seeds": (lambda: [*tiny, "--algorithm", "fedavg", "--seeds", "1,-2"], "--seeds: 0 or more"),
         "unknown shift": (lambda: [*tiny, "--algorithm", "fedavg", "--shifts", "noise:1,fog:2"], "--shifts fog:2"),
@@ -234,6 +248,24 @@ def bad_input(program, folder):
         print(f"{name}: {said}")
 
 
+def used_places(program, folder):
+    """Where a run left checkpoints another begins only with --resume, and what the first left stays."""
+    for name, more, last in [("one", [], "one"), ("seeds", ["--seeds", "1,2"], "seed-2"),
+                             ("stages", ["--stages", "fedavg; fedalt"], "2-fedalt")]:
+        arguments = [*SMALL, *more, "--model", "dnn", "--checkpoint", folder / name, "--checkpoint-every", "1"]
+        ran(lab(program, *arguments, "--rounds", "6"))
+        kept = {p: p.read_bytes() for p in (folder / name).rglob("round-*")}
+        result = lab(program, *arguments, "--rounds", "3")
+        expect(result.returncode == 2 and "--resume" in result.stderr and str(folder / name) in result.stderr,
+               f"{name}: exit {result.returncode}: {result.stderr}")
+        expect({p: p.read_bytes() for p in (folder / name).rglob("round-*")} == kept, f"{name}: checkpoints changed")
+        ran(lab(program, *arguments, "--rounds", "6", "--resume"))
+        for path in kept:  # the last seed or stage alone is enough
+            if path.parent.name != last:
+                path.unlink()
+        expect(lab(program, *arguments, "--rounds", "3").returncode == 2, f"{name}: only the first place was looked at")
+
+
 def outputs(program, folder):
     """JSON, CSV, report and models are written whole; a diverged run is still valid JSON."""
     paths = [folder / name for name in ["o.json", "o.csv", "o.html", "o.npz", "o.safetensors"]]
@@ -246,7 +278,8 @@ def outputs(program, folder):
     expect(report["config"]["algorithm"] == "fedavg-ft" and len(report["rounds"]) == 4, "the JSON lacks its rounds")
     picks = {e["pick"] for e in report["final"]["evaluations"]}
     expect({"last", "mean_last:4", "best_validation"} <= picks, f"evaluations are picked by {picks}")
-    expect("http" not in paths[2].read_text().replace("http://www.w3.org/", ""), "the report reaches out")
+    page = paths[2].read_text().replace("http://www.w3.org/", "").replace("http-equiv", "")
+    expect("http" not in page, "the report reaches out")
     wild = folder / "wild.json"
     ran(lab(program, *SMALL, "--rounds", "3", "--model", "dnn", "--set", "rate=1e30", "--json", wild))
     expect(json.loads(wild.read_text())["rounds"][0]["diverged"] > 0, "a rate of 1e30 diverges")
@@ -254,6 +287,9 @@ def outputs(program, folder):
     known = {a["name"]: a for a in listed["algorithms"]}
     expect({"fedavg", "fedavg-ft", "fedprox", "local", "centralised", *PERSONAL, *OTHERS} <= set(known), "list")
     expect([n for n in known if known[n]["scope"]] == ["fedalt", "fedsim", "ft-part"], "which methods take a scope")
+    used_places(program, folder)
+    names_in_the_manual(listed)
+    lines_of_the_terminal(program)
     stages_in_report(program, folder)
     presets_in_words(program)
     presets_by_hash(program, listed)
@@ -267,6 +303,34 @@ def outputs(program, folder):
     ran(lab(program, *SMALL, "--rounds", "9", "--eval-last", "3", "--json", late))
     evaluated = [r["round"] for r in json.loads(late.read_text())["rounds"] if r["evaluations"]]
     expect(evaluated == [7, 8, 9], f"--eval-last 3 of 9 rounds evaluates {evaluated}")
+
+
+def names_in_the_manual(listed):
+    """The tables of docs/lab.md have the algorithms and presets that `list` has, and no others."""
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "lab.md").read_text()
+    for kind, heading in [("algorithms", "## Algorithms"), ("presets", "## Presets")]:
+        section = page.split(heading + "\n")[1].split("\n## ")[0]
+        first = " ".join(line.split("|")[1] for line in section.splitlines() if line.startswith("| `"))
+        there, known = set(first.replace("`", "").replace(",", " ").split()), {each["name"] for each in listed[kind]}
+        expect(known == there, f"docs/lab.md, {kind}: lacks {known - there}, has without need {there - known}")
+
+
+def lines_of_the_terminal(program):
+    """What the summary says of privacy and rounds; what list and --version say."""
+    said = ran(lab(program, *SMALL[:-1], "--dp", "noise=1", "--rounds", "2")).stdout
+    expect("epsilon at most " in said and " at delta 1e-05 (noise: " in said, f"no epsilon in {said}")
+    said = ran(lab(program, *SMALL[:-1], "--dp", "noise=0", "--rounds", "2", "--eval-every", "2")).stdout
+    expect("epsilon infinite: nothing is hidden" in said, f"no word about no noise in {said}")
+    expect("last round" in said and "mean of the last" not in said, f"one evaluated round: {said}")
+    said = ran(lab(program, *SMALL[:-1], "--rounds", "6", "--eval-every", "2")).stdout
+    expect("mean of the last 3 evaluated rounds" in said and "epsilon" not in said, f"three evaluated rounds: {said}")
+    said = ran(lab(program, "list")).stdout
+    expect("  fedavg " in said and "local.rate" not in said, f"list: {said}")
+    expect("local.rate=" in ran(lab(program, "list", "fedavg")).stdout, "list fedavg")
+    wrong = lab(program, "list", "fedavgg")
+    expect(wrong.returncode == 2 and "did you mean fedavg?" in wrong.stderr, f"list fedavgg: {wrong.stderr}")
+    expect(ran(lab(program, "--version")).stdout.startswith("tessera-lab 0."), "--version")
+    ran(lab(program, "run", "--data", "synthetic", "--clients", "5", "--rounds", "1", "--quiet"))  # ten of five are five
 
 
 def stages_in_report(program, folder):
@@ -487,13 +551,15 @@ def full_disk(program, folder):
     arguments = [*SMALL, "--algorithm", "local", "--model", "dnn", "--rounds", "8", "--checkpoint", directory,
                  "--checkpoint-every", "4"]
     ran(lab(program, *arguments, "--json", out))
+    max(directory.glob("round-*")).unlink()  # four rounds are left to go
     kept = {p.name: p.read_bytes() for p in directory.glob("round-*")}
+    expect(len(kept) == 1, f"one checkpoint is left: {set(kept)}")
     limit = 4096
 
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    result = lab(program, *arguments, preexec_fn=small_files)
+    result = lab(program, *arguments, "--resume", preexec_fn=small_files)
     expect(result.returncode == 1, f"exit {result.returncode}: {result.stderr}")
     expect(len(result.stderr.strip().splitlines()) == 1 and "could not write" in result.stderr, result.stderr)
     expect({p.name: p.read_bytes() for p in directory.glob("round-*")} == kept, "the old checkpoints changed")
@@ -615,7 +681,8 @@ def compare(program, folder):
     """Runs on one split are compared, on two they are not; a claim needs seeds."""
     def made(name, *more):
         path = folder / name
-        ran(lab(program, *SMALL, "--rounds", "5", "--json", path, *more))
+        rounds = [] if "--rounds" in more else ["--rounds", "5"]
+        ran(lab(program, *SMALL, *rounds, "--json", path, *more))
         return path
 
     a = made("a.json", "--algorithm", "fedavg", "--seeds", "1,2,3", "--hits")
@@ -634,14 +701,17 @@ def compare(program, folder):
                (model, "last", "unweighted", "accuracy")][0] for path, model in ((a, "global"), (b, "personal"))
               for run in runs_of(path)]
     row = next(i for i, name in enumerate(figures["comparison"]["categories"])
-               if "b.json against" in name and "accuracy, last, unweighted" in name)
+               if "b.json against" in name and "accuracy, last round, mean over clients" in name)
     difference = [s["y"][row] for s in figures["comparison"]["series"] if s["name"] == "difference"][0]
     # Six accuracies, summed in another order.
     expect(abs(difference - 100 * (sum(values[3:]) - sum(values[:3])) / 3) < 1e-9, "the paired difference")
     shares = figures["overlap"]["series"][0]["y"]
     expect(abs(sum(shares) - 100) < 1e-6, f"both, either and neither are all: {shares}")
     expect(all(f'id="fig-extra-{name}"' in page.read_text() for name in figures), "figures of the report")
-    expect("overlap" not in ran(lab(program, "compare", a, other)).stdout, "hits of one side are not enough")
+    said = ran(lab(program, "compare", a, other)).stdout
+    expect("overlap" not in said and "note:" not in said, "hits of one side are not enough")
+    shorter = made("shorter.json", "--algorithm", "fedavg", "--seed", "1", "--rounds", "2")
+    expect("trained for 5 rounds" in ran(lab(program, "compare", a, shorter)).stdout, "other numbers of rounds")
     refused = lab(program, "compare", a, elsewhere, "--report", folder / "never.html")
     expect(refused.returncode == 2 and "split" in refused.stderr and "--unpaired" in refused.stderr, refused.stderr)
     expect(not (folder / "never.html").exists(), "a refused comparison wrote a report")

@@ -108,6 +108,29 @@ TEST_CASE("a checkpoint of another run is refused with the difference") {
     CHECK_THROWS_AS(read_checkpoint(file, other, "rate=0.1\nbatch=5\n"), IoError);
 }
 
+TEST_CASE("a run's checkpoint outlives those of a longer run that was there before") {
+    const Folder folder;
+    CHECK(checkpoints_in(folder.path() + "/nowhere").empty());
+    const CheckpointDirectory directory(folder.path());
+    auto longer = make<FedAvg<>>(), shorter = make<FedAvg<>>();
+    for (int round = 0; round < 5; ++round) {
+        longer.run(1, sample::Uniform{3});
+        directory.save(longer, "longer");
+    }
+    for (int round = 0; round < 3; ++round) {
+        shorter.run(1, sample::Uniform{3});
+        directory.save(shorter, "shorter");
+    }
+    CHECK(checkpoints_in(folder.path()) ==
+          std::vector<std::string>{"round-00000002.tessera", "round-00000003.tessera", "round-00000004.tessera",
+                                   "round-00000005.tessera"});
+    auto again = make<FedAvg<>>();
+    REQUIRE(directory.resume(again, "shorter").has_value());
+    CHECK(again.rounds_done() == 3);
+    REQUIRE(directory.resume(again, "longer").has_value());
+    CHECK(again.rounds_done() == 5);
+}
+
 TEST_CASE("a directory keeps two, falls back over a torn one, and lets one process in") {
     const Folder folder;
     auto run = make<FedAvg<>>();

@@ -3,7 +3,7 @@
 //
 //   magic "TSRACKPT" | version | shape of the state's declaration | configuration | round | notes | state | CRC-32C
 //
-// A directory keeps the last two checkpoints. A torn or foreign file is refused with a sentence and the
+// A directory keeps a run's last two checkpoints. A torn or foreign file is refused with a sentence and the
 // one before it is used. Random streams have no state, so nothing else is needed to go on bit for bit.
 #pragma once
 
@@ -66,15 +66,15 @@ Bytes read_checkpoint(const std::string& path, Federation<Me, M>& run, const std
         if (all.size() < checkpoint_magic.size() + 16) throw WireError("the file is too short to be a checkpoint");
         Reader in(all.first(all.size() - 4));
         std::array<char, 8> magic{};
-        std::uint32_t version = 0, sent = 0;
+        std::uint32_t format = 0, sent = 0;
         std::uint64_t shape = 0;
         std::string written_for;
         Bytes notes;
         get(in, magic);
         if (magic != checkpoint_magic) throw WireError("the file is not a Tessera checkpoint");
-        get(in, version);
-        if (version != checkpoint_version)
-            throw WireError("the checkpoint has version " + std::to_string(version) + ", this library reads version " +
+        get(in, format);
+        if (format != checkpoint_version)
+            throw WireError("the checkpoint has version " + std::to_string(format) + ", this library reads version " +
                             std::to_string(checkpoint_version));
         std::memcpy(&sent, all.data() + all.size() - 4, 4);
         if (sent != crc32c(all.first(all.size() - 4)))
@@ -94,6 +94,16 @@ Bytes read_checkpoint(const std::string& path, Federation<Me, M>& run, const std
     }
 }
 
+// Their names, oldest first; none where there is no such directory.
+inline std::vector<std::string> checkpoints_in(const std::string& directory) {
+    if (!io::exists(directory)) return {};
+    auto all = io::list_files(directory);
+    std::erase_if(all, [](const std::string& name) {
+        return !name.starts_with("round-") || !name.ends_with(".tessera");
+    });
+    return all;
+}
+
 // A run's directory of checkpoints, held by one process at a time.
 class CheckpointDirectory {
 public:
@@ -103,8 +113,10 @@ public:
 
     template <class Me, class M>
     void save(const Federation<Me, M>& run, const std::string& configuration, const Bytes& notes = {}) const {
-        write_checkpoint(path_of(run.rounds_done()), run, configuration, notes);
-        const auto all = files();
+        const auto written = name_of(run.rounds_done());
+        write_checkpoint(directory_ + "/" + written, run, configuration, notes);
+        auto all = checkpoints_in(directory_);
+        std::erase_if(all, [&](const std::string& name) { return name > written; });  // not of this run's past
         for (std::size_t i = 0; i + 2 < all.size(); ++i) io::remove_file(directory_ + "/" + all[i]);
     }
 
@@ -118,7 +130,7 @@ public:
     template <class Me, class M>
     std::optional<Resumed> resume(Federation<Me, M>& run, const std::string& configuration) const {
         Resumed result;
-        auto all = files();
+        const auto all = checkpoints_in(directory_);
         std::optional<IoError> first;
         for (auto name = all.rbegin(); name != all.rend(); ++name) {
             try {
@@ -139,17 +151,10 @@ private:
         io::make_directories(directory);
         return io::DirectoryLock(directory);
     }
-    std::string path_of(std::size_t round) const {
+    static std::string name_of(std::size_t round) {
         std::string digits = std::to_string(round);
         if (digits.size() < 8) digits.insert(0, 8 - digits.size(), '0');
-        return directory_ + "/round-" + digits + ".tessera";
-    }
-    std::vector<std::string> files() const {
-        auto all = io::list_files(directory_);
-        std::erase_if(all, [](const std::string& name) {
-            return !name.starts_with("round-") || !name.ends_with(".tessera");
-        });
-        return all;
+        return "round-" + digits + ".tessera";
     }
 
     std::string directory_;
