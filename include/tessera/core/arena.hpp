@@ -8,7 +8,6 @@
 // what workers hand back: a block may be born in one worker and die in another, round after round.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -111,8 +110,8 @@ private:
         std::size_t count = 0;
         {
             const Hold hold(lock_);
-            const std::size_t most = std::max<std::size_t>((std::size_t{1} << 20) / detail::bytes_of(kind), 1);
-            count = stocked_[kind] = std::min<std::size_t>(2 * stocked_[kind] + 1, most);
+            const std::size_t next = 2 * stocked_[kind] + 1, most = (std::size_t{1} << 20) / detail::bytes_of(kind);
+            count = stocked_[kind] = next <= most ? next : most == 0 ? 1 : most;
         }
         for (; count > 0; --count) give(fresh(kind), kind);
     }
