@@ -3,10 +3,7 @@
 // this room's program, to count.
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <cstddef>
-#include <cstdlib>
-#include <new>
 #include <utility>
 
 #include <tessera/method/apfl.hpp>
@@ -27,31 +24,8 @@
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/uniform.hpp>
 
+#include <support/counted_heap.hpp>
 #include <support/toy_data.hpp>
-
-namespace {
-std::atomic<std::size_t> allocations{0};
-
-void* counted(std::size_t size, std::size_t alignment) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    if (size == 0) size = 1;
-    void* block = alignment > alignof(std::max_align_t)
-                      ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
-                      : std::malloc(size);
-    if (!block) throw std::bad_alloc();
-    return block;
-}
-}  // namespace
-
-// Not inlined: GCC would see a free() of what an operator new gave, and warn. new[] and nothrow new call these.
-[[gnu::noinline]] void* operator new(std::size_t size) { return counted(size, 0); }
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
-    return counted(size, std::size_t(alignment));
-}
-[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
 
 using namespace tessera;
 
@@ -65,9 +39,9 @@ std::pair<std::size_t, std::size_t> heap_use(const Me& method, const Net& model)
     Federation<Me, Net> run{model, {data.pool(), split}, method, {.seed = 3, .batch = 5}};
     const sample::Uniform sampler{.count = 3, .everyone_trains = true};
     const auto one_round = [&] {
-        const std::size_t before = allocations;
+        const std::size_t before = support::allocations;
         run.round(sampler);
-        return allocations - before;
+        return support::allocations - before;
     };
     const std::size_t first = one_round();
     for (int r = 0; r < 5; ++r) one_round();

@@ -3,10 +3,7 @@
 // of this room's program, to count.
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <cstddef>
-#include <cstdlib>
-#include <new>
 
 #include <tessera/contracts/rule.hpp>
 #include <tessera/nn/any_model.hpp>
@@ -14,31 +11,8 @@
 #include <tessera/nn/zoo.hpp>
 #include <tessera/rule/sgd.hpp>
 
+#include <support/counted_heap.hpp>
 #include <support/toy_numbers.hpp>
-
-namespace {
-std::atomic<std::size_t> allocations{0};
-
-void* counted(std::size_t size, std::size_t alignment) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    if (size == 0) size = 1;
-    void* block = alignment > alignof(std::max_align_t)
-                      ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
-                      : std::malloc(size);
-    if (!block) throw std::bad_alloc();
-    return block;
-}
-}  // namespace
-
-// Not inlined: GCC would see a free() of what an operator new gave, and warn. new[] and nothrow new call these.
-[[gnu::noinline]] void* operator new(std::size_t size) { return counted(size, 0); }
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
-    return counted(size, std::size_t(alignment));
-}
-[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
 
 TEST_CASE("a warm sparse visit asks the heap for nothing") {
     using namespace tessera;
@@ -63,13 +37,13 @@ TEST_CASE("a warm sparse visit asks the heap for nothing") {
         sparse.predict(packed, at.everything(), log);
         return packed[0];
     };
-    const std::size_t before = allocations;
+    const std::size_t before = support::allocations;
     const float first = visit();
-    const std::size_t cold = allocations - before;
+    const std::size_t cold = support::allocations - before;
     visit();  // the workspace kept a block of the first visit for its gradient
-    const std::size_t between = allocations;
+    const std::size_t between = support::allocations;
     const float again = visit();
-    const std::size_t warm = allocations - between;
+    const std::size_t warm = support::allocations - between;
     CHECK(warm == 0);
     CHECK(cold > 0);  // the arena was empty
     CHECK(again == first);

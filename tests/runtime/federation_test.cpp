@@ -2,11 +2,8 @@
 // The round in one process: the same bits however it is run, nothing from the heap once warm, odd populations.
 #include <doctest/doctest.h>
 
-#include <atomic>
 #include <cstddef>
-#include <cstdlib>
 #include <limits>
-#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,53 +21,10 @@
 #include <tessera/sample/uniform.hpp>
 
 #include <support/bits.hpp>
+#include <support/counted_heap.hpp>
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 #include <support/two_models.hpp>
-
-// ------------------------------------------------------------------------------------ every allocation of the program
-
-namespace {
-std::atomic<std::size_t> allocations{0};
-
-void* counted(std::size_t size, std::size_t alignment) {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    if (size == 0) size = 1;
-    void* block = alignment > alignof(std::max_align_t)
-                      ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
-                      : std::malloc(size);
-    if (!block) throw std::bad_alloc();
-    return block;
-}
-}  // namespace
-
-// Not inlined: GCC would see a free() of what an operator new gave, and warn.
-[[gnu::noinline]] void* operator new(std::size_t size) { return counted(size, 0); }
-[[gnu::noinline]] void* operator new[](std::size_t size) { return counted(size, 0); }
-[[gnu::noinline]] void* operator new(std::size_t size, std::align_val_t alignment) {
-    return counted(size, std::size_t(alignment));
-}
-[[gnu::noinline]] void* operator new[](std::size_t size, std::align_val_t alignment) {
-    return counted(size, std::size_t(alignment));
-}
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    return std::malloc(size > 0 ? size : 1);
-}
-[[gnu::noinline]] void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
-    allocations.fetch_add(1, std::memory_order_relaxed);
-    return std::malloc(size > 0 ? size : 1);
-}
-[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete[](void* block) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete[](void* block, std::size_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::align_val_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete[](void* block, std::align_val_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete[](void* block, std::size_t, std::align_val_t) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, const std::nothrow_t&) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete[](void* block, const std::nothrow_t&) noexcept { std::free(block); }
 
 using namespace tessera;
 using support::same_bits;
@@ -182,9 +136,9 @@ std::pair<std::size_t, std::size_t> heap_use(Me method, const Executor& executor
     Federation<Me, Net> fed{{}, toy_data({.clients = 12}), method, settings};
     const Sampler sampler{};
     const auto one_round = [&] {
-        const std::size_t before = allocations;
+        const std::size_t before = support::allocations;
         fed.round(sampler, executor);
-        return allocations - before;
+        return support::allocations - before;
     };
     const std::size_t first = one_round();
     for (int r = 0; r < 5; ++r) one_round();
