@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Who may include whom. TABLE is the law of the house; every #include line under include/tessera is held against it."""
-import argparse
-import pathlib
 import re
-import sys
 
 import self_check
 
@@ -199,12 +196,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."))
-    parser.add_argument("--self-test", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.self_test:
-        self_test()
-    problems = check(arguments.root)
-    print("\n".join(problems) or "every include is as the table says")
-    sys.exit(1 if problems else 0)
+    self_check.run_rule(__doc__, check, self_test, "every include is as the table says")

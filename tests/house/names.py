@@ -3,10 +3,8 @@
 """One name, five places. fold::TrimmedMean is include/tessera/fold/trimmed_mean.hpp, tests/fold/trimmed_mean_test.cpp, a
 section of docs/policies/fold.md, a line of include/tessera/fold.hpp (and a benchmark where speed matters). Umbrellas hold
 sorted includes and nothing else."""
-import argparse
 import pathlib
 import re
-import sys
 
 import self_check
 
@@ -123,12 +121,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."))
-    parser.add_argument("--self-test", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.self_test:
-        self_test()
-    problems = check(arguments.root)
-    print("\n".join(problems) or "every name is in its places")
-    sys.exit(1 if problems else 0)
+    self_check.run_rule(__doc__, check, self_test, "every name is in its places")

@@ -1,11 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """No file of the project may carry a path of the machine it was written on."""
-import argparse
 import os
 import pathlib
 import re
-import sys
 
 import self_check
 
@@ -38,12 +36,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."))
-    parser.add_argument("--self-test", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.self_test:
-        self_test()
-    problems = check(arguments.root)
-    print("\n".join(problems) or "no machine's paths")
-    sys.exit(1 if problems else 0)
+    self_check.run_rule(__doc__, check, self_test, "no machine's paths")

@@ -4,10 +4,7 @@
 section that names one says what it keeps, what it costs and what is near it; every method is named in docs/methods.md;
 every page is linked from docs/index.md; and no image and no table of measured numbers stands without the command that
 makes it, in the same section, unless a script wrote the whole page and the page says so in its first line."""
-import argparse
-import pathlib
 import re
-import sys
 
 import self_check
 
@@ -118,12 +115,4 @@ def self_test():
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."))
-    parser.add_argument("--self-test", action="store_true")
-    arguments = parser.parse_args()
-    if arguments.self_test:
-        self_test()
-    problems = check(arguments.root)
-    print("\n".join(problems) or "the pages hold what they owe")
-    sys.exit(1 if problems else 0)
+    self_check.run_rule(__doc__, check, self_test, "the pages hold what they owe")

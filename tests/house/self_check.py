@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Negative controls: every rule is shown a small tree that breaks it and must say so."""
+"""What the rules share. Negative controls: every rule is shown a small tree that breaks it and must say so."""
+import argparse
 import pathlib
 import sys
 import tempfile
@@ -32,3 +33,16 @@ def check_rule(rule, good, bad):
         print(f"self-test: {failure}")
     print(f"self-test: {len(bad) + 1 - len(failures)} of {len(bad) + 1} as expected")
     sys.exit(1 if failures else 0)
+
+
+def run_rule(description, check, self_test, all_is_well):
+    """The command line of a rule that reads a tree: `--root TREE`, or `--self-test`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."))
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.self_test:
+        self_test()
+    problems = check(arguments.root)
+    print("\n".join(problems) or all_is_well)
+    sys.exit(1 if problems else 0)
