@@ -164,13 +164,14 @@ TEST_CASE("fields are references: what is written arrives") {
     CHECK(s.rate == 2);
     CHECK(s.steps == 3);
     CHECK(s.nesterov);
-    CHECK(&std::get<1>(fields_of(s)) == &s.steps);
+    CHECK(with_fields(s, [](double&, int& steps, bool&) { return &steps; }) == &s.steps);
 
     const outside::Settings fixed{.rate = 7, .steps = 8, .nesterov = true};
     double sum = 0;
     for_each_field(fixed, [&](std::string_view, const auto& field) { sum += static_cast<double>(field); });
     CHECK(sum == 16);
-    static_assert(std::is_same_v<decltype(std::get<0>(fields_of(fixed))), const double&>);
+    with_fields(fixed, [](auto& rate, auto&...) { static_assert(std::is_same_v<decltype(rate), const double&>); });
+    static_assert(std::is_same_v<field_types<outside::Settings>, detail::Types<double, int, bool>>);
 }
 
 TEST_CASE("reading names makes no object") {

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every header compiles alone, twice in a row, without warnings. Headers in optional.txt are skipped where a component they
 need is absent. With --stamps, a header that compiled and has not changed since, nor anything of ours below it, is not
-compiled again."""
+compiled again. With --tested, a header that is the first include of a unit test is not compiled either: the test's own
+compilation has read it alone, with the same warnings. It must only say #pragma once."""
 import argparse
 import hashlib
 import pathlib
@@ -44,15 +45,31 @@ def stamp(root, header, command):
     return hashlib.sha256("\0".join(key).encode()).hexdigest()
 
 
+def first_includes(root):
+    """{header: test} for the headers that a unit test reads before anything else."""
+    found = {}
+    for test in sorted((root / "tests").glob("*/*_test.cpp")):
+        first = re.search(r"^#\s*include\s*[<\"]([^>\"]+)", test.read_text(), re.MULTILINE)
+        if first:
+            found.setdefault(first[1], test.relative_to(root).as_posix())
+    return found
+
+
 def check(root, room, arguments):
     complaints = []
     needed = needs(root)
+    # Tests link the kernels, so they do not see what the kernels' headers say without that.
+    tested = first_includes(root) if arguments.tested and room != "kernels" else {}
     flags = compiler.flags(arguments)
     command = [arguments.compiler, *flags, *WARNINGS, "-fsyntax-only", "-x", "c++", "-"]
     for header in headers_of(root, room):
         missing = [name for name in needed.get(header, []) if name not in arguments.component]
         if missing or ("openmp" in needed.get(header, []) and "-fopenmp" not in flags):
             print(f"skipped {header}: needs {' '.join(missing or ['openmp'])}")
+            continue
+        once = re.search(r"^#pragma once$", (root / "include" / header).read_text(), re.MULTILINE)
+        if header in tested and header not in needed and once:
+            print(f"ok      {header}, by {tested[header]}")
             continue
         text = f"#include <{header}>\n#include <{header}>\nint main() {{}}\n"
         done = arguments.stamps / stamp(root, header, command) if arguments.stamps else None
@@ -78,7 +95,7 @@ def self_test(name):
 
     def rule(root):
         arguments = types.SimpleNamespace(compiler=name, include=[str(root / "include")], system=[], component=[],
-                                          stamps=root / "stamps")
+                                          stamps=root / "stamps", tested=True)
         first = check(root, "core", arguments)
         if first == check(root, "core", arguments):  # the stamps must not change the verdict
             return first
@@ -90,6 +107,10 @@ def self_test(name):
         ({header: "#pragma once\ninline int a(double x) { return x; }\n"}, "conversion"),
         ({header: "inline int a() { return 0; }\n"}, "redefinition"),
         ({"tests/house/optional.txt": ""}, "z.hpp does not compile alone"),
+        ({header: "inline int a() { return 0; }\n", "tests/core/a_test.cpp": "#include <tessera/core/a.hpp>\n"},
+         "redefinition"),
+        ({header: "#pragma once\nstd::span<int> a();\n",
+          "tests/core/a_test.cpp": "#include <span>\n#include <tessera/core/a.hpp>\n"}, "a.hpp does not compile alone"),
     ])
 
 
@@ -98,6 +119,7 @@ if __name__ == "__main__":
     compiler.add_arguments(parser)
     parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."))
     parser.add_argument("--room", default="umbrellas", help="a folder of include/tessera, one header there, or umbrellas")
+    parser.add_argument("--tested", action="store_true", help="the unit tests were compiled, with warnings as errors")
     parser.add_argument("--stamps", type=pathlib.Path, help="a folder that remembers what compiled")
     parser.add_argument("--self-test", action="store_true")
     arguments = parser.parse_args()

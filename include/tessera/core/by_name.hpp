@@ -8,10 +8,12 @@
 #include <charconv>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <tessera/core/error.hpp>
@@ -66,20 +68,64 @@ void read_text(const std::string& name, std::string_view text, T& value) {
     }
 }
 
-// f(full name, field) for every setting inside a policy.
-template <class P, class F>
-void for_each_setting(P& policy, const std::string& prefix, F&& f) {
-    for_each_field(policy, [&](std::string_view name, auto& field) {
-        using T = std::remove_cvref_t<decltype(field)>;
-        const std::string full = prefix.empty() ? std::string(name) : prefix + "." + std::string(name);
-        if constexpr (NamedEnum<T> || std::is_arithmetic_v<T>) f(full, field);
-        else if constexpr (std::is_class_v<T> && Reflectable<T>) for_each_setting(field, full, f);
+// A setting where it stands, whatever its type: what is done with settings is compiled once, not once a policy.
+struct PlacedSetting {
+    using Value = std::variant<bool, std::int64_t, std::uint64_t, double, std::string>;
+
+    std::string name;  // in full
+    void* field;
+    Value (*value_of)(const void* field);
+    std::string (*text_of)(const void* field);
+    void (*read)(const std::string& name, std::string_view text, void* field);
+
+    Value value() const { return value_of(field); }
+};
+
+template <class T>
+PlacedSetting::Value value_of(const T& value) {
+    if constexpr (NamedEnum<T>) return text_of(value);
+    else if constexpr (std::same_as<T, bool>) return value;
+    else if constexpr (std::floating_point<T>) return static_cast<double>(value);
+    else if constexpr (std::signed_integral<T>) return static_cast<std::int64_t>(value);
+    else return static_cast<std::uint64_t>(value);
+}
+
+template <class P>
+void place_settings(P& policy, const std::string& prefix, std::vector<PlacedSetting>& all) {
+    for_each_field(policy, [&]<class T>(std::string_view name, T& field) {
+        std::string full = prefix + std::string(name);
+        if constexpr (NamedEnum<T> || std::is_arithmetic_v<T>)
+            all.push_back({std::move(full), &field,
+                           [](const void* at) { return value_of(*static_cast<const T*>(at)); },
+                           [](const void* at) { return text_of(*static_cast<const T*>(at)); },
+                           [](const std::string& called, std::string_view text, void* at) {
+                               read_text(called, text, *static_cast<T*>(at));
+                           }});
+        else if constexpr (std::is_class_v<T> && Reflectable<T>) place_settings(field, full + ".", all);
     });
+}
+
+// Every setting inside a policy, in order of declaration. Those of a constant one are only to be looked at.
+template <class P>
+std::vector<PlacedSetting> settings_in(const P& policy) {
+    std::vector<PlacedSetting> all;
+    place_settings(const_cast<P&>(policy), "", all);
+    return all;
 }
 
 inline bool means(std::string_view full, std::string_view asked) {
     return full == asked || (full.size() > asked.size() && full.ends_with(asked) &&
                              full[full.size() - asked.size() - 1] == '.');
+}
+
+inline bool set_by_name(const std::vector<PlacedSetting>& settings, std::string_view name, std::string_view text) {
+    bool found = false;
+    for (const auto& setting : settings)
+        if (means(setting.name, name)) {
+            setting.read(setting.name, text, setting.field);
+            found = true;
+        }
+    return found;
 }
 
 }  // namespace detail
@@ -88,22 +134,15 @@ inline bool means(std::string_view full, std::string_view asked) {
 template <class P>
 std::vector<std::pair<std::string, std::string>> settings_of(const P& policy) {
     std::vector<std::pair<std::string, std::string>> all;
-    detail::for_each_setting(policy, "", [&](const std::string& name, const auto& value) {
-        all.emplace_back(name, detail::text_of(value));
-    });
+    for (auto& setting : detail::settings_in(policy))
+        all.emplace_back(std::move(setting.name), setting.text_of(setting.field));
     return all;
 }
 
 // Sets every setting of that name; false if there is none. A text that does not fit is a ConfigError.
 template <class P>
 bool set_by_name(P& policy, std::string_view name, std::string_view text) {
-    bool found = false;
-    detail::for_each_setting(policy, "", [&](const std::string& full, auto& value) {
-        if (!detail::means(full, name)) return;
-        detail::read_text(full, text, value);
-        found = true;
-    });
-    return found;
+    return detail::set_by_name(detail::settings_in(policy), name, text);
 }
 
 }  // namespace tessera

@@ -15,7 +15,6 @@
 #include <cstring>
 #include <span>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -71,7 +70,7 @@ void put(Bytes& out, const T& value) {
         for (const auto& element : value) put(out, element);
     } else {
         static_assert(Reflectable<T>, "tessera: state and messages are plain structs of numbers, vectors and masks");
-        for_each_field(value, [&](std::string_view, const auto& field) { put(out, field); });
+        with_fields(value, [&](const auto&... field) { (put(out, field), ...); });
     }
 }
 
@@ -143,7 +142,7 @@ void get(Reader& in, T& value) {
     } else if constexpr (detail::is_array<T>) {
         for (auto& element : value) get(in, element);
     } else {
-        for_each_field(value, [&](std::string_view, auto& field) { get(in, field); });
+        with_fields(value, [&](auto&... field) { (get(in, field), ...); });
     }
 }
 
@@ -172,7 +171,7 @@ void for_each_leaf(const T& value, F&& f) {
     } else if constexpr (detail::is_array<T>) {
         for (const auto& element : value) for_each_leaf(element, f);
     } else {
-        for_each_field(value, [&](std::string_view, const auto& field) { for_each_leaf(field, f); });
+        with_fields(value, [&](const auto&... field) { (for_each_leaf(field, f), ...); });
     }
 }
 
@@ -193,7 +192,7 @@ std::size_t wire_size(const T& value) {
     } else if constexpr (detail::is_array<T>) {
         for (const auto& element : value) n += wire_size(element);
     } else {
-        for_each_field(value, [&](std::string_view, const auto& field) { n += wire_size(field); });
+        with_fields(value, [&](const auto&... field) { ((n += wire_size(field)), ...); });
     }
     return n;
 }
@@ -264,7 +263,7 @@ void hash_into(Hasher& hasher, const T& value) {
     } else if constexpr (detail::is_array<T>) {
         for (const auto& element : value) hash_into(hasher, element);
     } else {
-        for_each_field(value, [&](std::string_view, const auto& field) { hash_into(hasher, field); });
+        with_fields(value, [&](const auto&... field) { (hash_into(hasher, field), ...); });
     }
 }
 
@@ -288,9 +287,7 @@ void shape_into(Hasher& h) {
     } else {
         h.word(0x7000 + field_count<T>);
         for (const auto name : field_names<T>) h.bytes(name.data(), name.size());
-        [&]<class... F>(std::tuple<F&...>*) {
-            (shape_into<std::remove_cvref_t<F>>(h), ...);
-        }(static_cast<decltype(fields_of(std::declval<T&>()))*>(nullptr));
+        [&]<class... F>(Types<F...>*) { (shape_into<F>(h), ...); }(static_cast<field_types<T>*>(nullptr));
     }
 }
 }  // namespace detail

@@ -20,10 +20,10 @@ using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
 // tables[k][b]: what byte b contributes when k more bytes follow it. `polynomial` is bit-reversed.
 constexpr CrcTables crc_tables(std::uint32_t polynomial) {
     CrcTables tables{};
-    for (std::uint32_t byte = 0; byte < 256; ++byte) {
-        std::uint32_t rest = byte;
-        for (int bit = 0; bit < 8; ++bit) rest = (rest >> 1) ^ (rest & 1 ? polynomial : 0);
-        tables[0][byte] = rest;
+    std::uint32_t rest = 1;
+    for (std::size_t bit = 128; bit > 0; bit /= 2) {  // what one bit contributes, and then, as it is linear, every byte
+        rest = (rest >> 1) ^ (rest & 1 ? polynomial : 0);
+        for (std::size_t byte = 0; byte < 256; byte += 2 * bit) tables[0][byte + bit] = tables[0][byte] ^ rest;
     }
     for (std::size_t k = 1; k < tables.size(); ++k)
         for (std::size_t byte = 0; byte < 256; ++byte) {

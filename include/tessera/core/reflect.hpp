@@ -9,7 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -71,70 +70,87 @@ concept Reflectable = std::is_aggregate_v<std::remove_cvref_t<T>> && !std::is_ar
 template <class T>
 inline constexpr std::size_t field_count = detail::arity<std::remove_cvref_t<T>>();
 
-// References to the fields, in order of declaration.
-template <Reflectable T>
-constexpr auto fields_of(T& object) {
+// use(fields...), by reference and in order of declaration. No std::tuple: that is most of what a reflected struct
+// costs to compile.
+template <Reflectable T, class Use>
+constexpr decltype(auto) with_fields(T& object, Use&& use) {
     constexpr std::size_t count = field_count<T>;
     static_assert(count <= 16,
                   "tessera: a reflected struct may have at most 16 fields; group some of them in a struct");
     if constexpr (count == 0) {
-        return std::tuple<>{};
+        return use();
     } else if constexpr (count == 1) {
         auto& [a] = object;
-        return std::tie(a);
+        return use(a);
     } else if constexpr (count == 2) {
         auto& [a, b] = object;
-        return std::tie(a, b);
+        return use(a, b);
     } else if constexpr (count == 3) {
         auto& [a, b, c] = object;
-        return std::tie(a, b, c);
+        return use(a, b, c);
     } else if constexpr (count == 4) {
         auto& [a, b, c, d] = object;
-        return std::tie(a, b, c, d);
+        return use(a, b, c, d);
     } else if constexpr (count == 5) {
         auto& [a, b, c, d, e] = object;
-        return std::tie(a, b, c, d, e);
+        return use(a, b, c, d, e);
     } else if constexpr (count == 6) {
         auto& [a, b, c, d, e, g] = object;
-        return std::tie(a, b, c, d, e, g);
+        return use(a, b, c, d, e, g);
     } else if constexpr (count == 7) {
         auto& [a, b, c, d, e, g, h] = object;
-        return std::tie(a, b, c, d, e, g, h);
+        return use(a, b, c, d, e, g, h);
     } else if constexpr (count == 8) {
         auto& [a, b, c, d, e, g, h, i] = object;
-        return std::tie(a, b, c, d, e, g, h, i);
+        return use(a, b, c, d, e, g, h, i);
     } else if constexpr (count == 9) {
         auto& [a, b, c, d, e, g, h, i, j] = object;
-        return std::tie(a, b, c, d, e, g, h, i, j);
+        return use(a, b, c, d, e, g, h, i, j);
     } else if constexpr (count == 10) {
         auto& [a, b, c, d, e, g, h, i, j, k] = object;
-        return std::tie(a, b, c, d, e, g, h, i, j, k);
+        return use(a, b, c, d, e, g, h, i, j, k);
     } else if constexpr (count == 11) {
         auto& [a, b, c, d, e, g, h, i, j, k, l] = object;
-        return std::tie(a, b, c, d, e, g, h, i, j, k, l);
+        return use(a, b, c, d, e, g, h, i, j, k, l);
     } else if constexpr (count == 12) {
         auto& [a, b, c, d, e, g, h, i, j, k, l, m] = object;
-        return std::tie(a, b, c, d, e, g, h, i, j, k, l, m);
+        return use(a, b, c, d, e, g, h, i, j, k, l, m);
     } else if constexpr (count == 13) {
         auto& [a, b, c, d, e, g, h, i, j, k, l, m, n] = object;
-        return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, n);
+        return use(a, b, c, d, e, g, h, i, j, k, l, m, n);
     } else if constexpr (count == 14) {
         auto& [a, b, c, d, e, g, h, i, j, k, l, m, n, o] = object;
-        return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, n, o);
+        return use(a, b, c, d, e, g, h, i, j, k, l, m, n, o);
     } else if constexpr (count == 15) {
         auto& [a, b, c, d, e, g, h, i, j, k, l, m, n, o, p] = object;
-        return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, n, o, p);
+        return use(a, b, c, d, e, g, h, i, j, k, l, m, n, o, p);
     } else if constexpr (count == 16) {
         auto& [a, b, c, d, e, g, h, i, j, k, l, m, n, o, p, q] = object;
-        return std::tie(a, b, c, d, e, g, h, i, j, k, l, m, n, o, p, q);
+        return use(a, b, c, d, e, g, h, i, j, k, l, m, n, o, p, q);
     }
 }
 
 namespace detail {
 
+// The pointer behind I others.
+template <class... Skipped>
+struct After {
+    template <class Field>
+    constexpr const Field* operator()(Skipped..., const Field* field, ...) const {
+        return field;
+    }
+};
+template <std::size_t... I>
+constexpr auto after(std::index_sequence<I...>) {
+    return After<decltype(static_cast<const void*>((void(I), nullptr)))...>{};
+}
+
 template <class T, std::size_t I>
 consteval std::string_view field_name() {
-    return last_identifier(spelled<FieldAddress{&std::get<I>(fields_of(ghost<T>.value))}>());
+    constexpr auto* address = with_fields(ghost<T>.value, [](auto&... field) {
+        return after(std::make_index_sequence<I>{})(&field...);
+    });
+    return last_identifier(spelled<FieldAddress{address}>());
 }
 
 template <class T, std::size_t... I>
@@ -151,10 +167,23 @@ inline constexpr auto field_names =
 // f(name, field) for each field.
 template <Reflectable T, class F>
 constexpr void for_each_field(T& object, F&& f) {
-    auto fields = fields_of(object);
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (f(field_names<T>[I], std::get<I>(fields)), ...);
-    }(std::make_index_sequence<field_count<T>>{});
+    with_fields(object, [&](auto&... field) {
+        std::size_t i = 0;
+        (f(field_names<T>[i++], field), ...);
+    });
 }
+
+namespace detail {
+template <class... Field>
+struct Types {};
+struct TypesOf {
+    template <class... Field>
+    Types<std::remove_cv_t<Field>...> operator()(Field&...) const;
+};
+}  // namespace detail
+
+// detail::Types<...> of the fields.
+template <class T>
+using field_types = decltype(with_fields(std::declval<T&>(), detail::TypesOf{}));
 
 }  // namespace tessera

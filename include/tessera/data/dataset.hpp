@@ -3,8 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -64,10 +64,11 @@ public:
         return d;
     }
     // Rows made on demand: fetch(i, out) writes `width` floats. Called from several threads at once.
-    static Dataset from(std::function<void(std::size_t, std::span<float>)> fetch, std::size_t width,
-                        std::vector<std::int32_t> labels, std::size_t classes) {
+    template <class Fetch>
+        requires std::invocable<const Fetch&, std::size_t, std::span<float>>
+    static Dataset from(Fetch fetch, std::size_t width, std::vector<std::int32_t> labels, std::size_t classes) {
         struct Kept {
-            std::function<void(std::size_t, std::span<float>)> fetch;
+            Fetch fetch;
             std::size_t width;
             std::vector<std::int32_t> labels;
         };

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -28,9 +27,9 @@ constexpr bool alike(const A& a, const B& b) {
     if constexpr (!std::is_same_v<A, B>) return false;
     else if constexpr (requires { bool(a == b); }) return a == b;
     else if constexpr (Reflectable<A>)
-        return [&]<std::size_t... I>(const auto& x, const auto& y, std::index_sequence<I...>) {
-            return (alike(std::get<I>(x), std::get<I>(y)) && ...);
-        }(fields_of(a), fields_of(b), std::make_index_sequence<field_count<A>>{});
+        return with_fields(a, [&](const auto&... x) {
+            return with_fields(b, [&](const auto&... y) { return (alike(x, y) && ...); });
+        });
     else return false;
 }
 

@@ -183,6 +183,11 @@ inline std::string ground_in_words(const Evaluation& e) {
                                         : ", clients unseen in training";
     return out;
 }
+inline std::string in_words(const Pick& pick) {
+    if (pick == Pick::best_validation()) return "round best on validation";
+    if (pick.rounds() == 1) return "last round";
+    return "mean of the last " + std::to_string(pick.rounds()) + " evaluated rounds";
+}
 inline std::string_view in_words(Average how) {
     return how == Average::unweighted ? "mean over clients" : "pooled over examples";
 }
@@ -191,10 +196,7 @@ inline std::string_view in_words(Average how) {
 inline std::string in_words(const Evaluation& e) {
     std::string out(word(e.model));
     out.append(" model, ").append(word(e.when)).append(" local training, ").append(ground_in_words(e));
-    if (e.pick == Pick::best_validation()) out += ", round best on validation";
-    else if (e.pick.rounds() == 1) out += ", last round";
-    else out += ", mean of the last " + std::to_string(e.pick.rounds()) + " evaluated rounds";
-    out.append(", ").append(in_words(e.average));
+    out.append(", ").append(in_words(e.pick)).append(", ").append(in_words(e.average));
     if (!e.stage.get().empty()) out += ", stage " + e.stage.get();
     return out;
 }
@@ -254,30 +256,12 @@ struct ClientCount {
     std::size_t n = 0;  // examples, or the tokens that count
 };
 
-// Results of one model per client (or of one model on every client's data), in order of client number, so the
-// averages have the same bits in whatever order the clients arrived.
-template <Which W, When T, SplitOf S, Whom P>
-class PerClient {
+// What clients' counts come to, whichever model they are of.
+class ClientCounts {
 public:
-    PerClient(On on, Pick pick, std::string stage, std::vector<ClientCount> counts)
-        : on_(std::move(on)), pick_(pick), stage_(std::move(stage)), counts_(std::move(counts)) {
-        const auto number = [](const ClientCount& count) { return count.client; };
-        std::ranges::sort(counts_, {}, number);
-        tessera::detail::require(std::ranges::adjacent_find(counts_, {}, number) == counts_.end(),
-                                 "evaluation: a client is counted twice");
-        std::erase_if(counts_, [](const ClientCount& count) { return count.n == 0; });
-        for (const auto& count : counts_)
-            tessera::detail::require(count.correct >= 0 && count.correct <= static_cast<double>(count.n),
-                                     "evaluation: client " + std::to_string(count.client) +
-                                         " has fewer than none or more than all examples right");
-    }
-
     const On& on() const { return on_; }
     const Pick& pick() const { return pick_; }
     const std::vector<ClientCount>& counts() const { return counts_; }  // clients with examples
-
-    Evaluation accuracy(Average how) const { return tagged(how, Metric::accuracy, mean(how, &ClientCount::correct)); }
-    Evaluation loss(Average how) const { return tagged(how, Metric::loss, mean(how, &ClientCount::loss_sum)); }
 
     std::vector<double> accuracies() const { return ratios(&ClientCount::correct); }
     double stddev() const { return spread(accuracies()).stddev; }  // of accuracy over clients, each counting once
@@ -290,9 +274,21 @@ public:
         return report::quantile(std::move(all), q);
     }
 
-private:
+protected:
     using Sum = double ClientCount::*;
 
+    ClientCounts(On on, Pick pick, std::string stage, std::vector<ClientCount> counts)
+        : on_(std::move(on)), pick_(pick), stage_(std::move(stage)), counts_(std::move(counts)) {
+        const auto number = [](const ClientCount& count) { return count.client; };
+        std::ranges::sort(counts_, {}, number);
+        tessera::detail::require(std::ranges::adjacent_find(counts_, {}, number) == counts_.end(),
+                                 "evaluation: a client is counted twice");
+        std::erase_if(counts_, [](const ClientCount& count) { return count.n == 0; });
+        for (const auto& count : counts_)
+            tessera::detail::require(count.correct >= 0 && count.correct <= static_cast<double>(count.n),
+                                     "evaluation: client " + std::to_string(count.client) +
+                                         " has fewer than none or more than all examples right");
+    }
     std::vector<double> ratios(Sum sum) const {
         std::vector<double> out;
         for (const auto& count : counts_) out.push_back(count.*sum / static_cast<double>(count.n));
@@ -304,6 +300,25 @@ private:
         for (const auto& count : counts_) total += count.*sum, examples += static_cast<double>(count.n);
         return examples > 0 ? total / examples : absent;
     }
+
+    On on_;
+    Pick pick_;
+    std::string stage_;
+    std::vector<ClientCount> counts_;
+};
+
+// Results of one model per client (or of one model on every client's data), in order of client number, so the
+// averages have the same bits in whatever order the clients arrived.
+template <Which W, When T, SplitOf S, Whom P>
+class PerClient : public ClientCounts {
+public:
+    PerClient(On on, Pick pick, std::string stage, std::vector<ClientCount> counts)
+        : ClientCounts(std::move(on), pick, std::move(stage), std::move(counts)) {}
+
+    Evaluation accuracy(Average how) const { return tagged(how, Metric::accuracy, mean(how, &ClientCount::correct)); }
+    Evaluation loss(Average how) const { return tagged(how, Metric::loss, mean(how, &ClientCount::loss_sum)); }
+
+private:
     Evaluation tagged(Average how, Metric metric, double value) const {
         return {.model = W,
                 .when = T,
@@ -316,11 +331,6 @@ private:
                 .stage = stage_,
                 .value = value};
     }
-
-    On on_;
-    Pick pick_;
-    std::string stage_;
-    std::vector<ClientCount> counts_;
 };
 
 // Of a client's examples, how many each model gets right; as fractions, averaged over clients.

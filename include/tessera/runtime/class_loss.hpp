@@ -17,8 +17,8 @@ namespace tessera {
 
 namespace detail {
 
-template <class R, class Predict>
-void add_class_losses(report::analysis::ClassLoss& sums, const Predict& predict, const Examples& examples,
+template <class R>
+void add_class_losses(report::analysis::ClassLoss& sums, Predictor<R> predict, const Examples& examples,
                       std::span<const Index> ids, std::size_t outputs) {
     constexpr std::size_t chunk = 256;
     Vec<R> out(std::min(chunk, ids.size()) * outputs);
@@ -39,7 +39,7 @@ std::vector<report::analysis::ClassLoss> class_losses_of(const Federation<Me, M>
     const std::size_t classes = run.data().pool().examples().classes, outputs = run.setup().model.outputs();
     require(classes > 0, "class_losses: these examples have targets, not classes");
     std::vector<report::analysis::ClassLoss> all(run.size());
-    for_each_model<W, Whom::all>(run, executor, [&](Id k, const ClientData& own, const auto& predict) {
+    judge_models<W, Whom::all>(run, executor, [&](Id k, const ClientData& own, Predictor<real<M>> predict) {
         all[k] = {k, std::vector<double>(classes), std::vector<std::size_t>(classes)};
         each(own, [&](const ClientData& data) {
             add_class_losses<real<M>>(all[k], predict, *data.examples, data.test, outputs);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <tessera/contracts/executor.hpp>
+#include <tessera/core/function_ref.hpp>
 #include <tessera/exec/serial.hpp>
 #include <tessera/report/analysis/auc.hpp>
 #include <tessera/report/evaluation.hpp>
@@ -47,9 +48,15 @@ inline std::span<const Index> examples_of(const ClientData& data, SplitOf split)
     return {};
 }
 
+// What answers are asked of, whatever the method and the model: how they are judged is compiled once.
+template <class R>
+using Predictor = FunctionRef<void(const Batch<R>& batch, Out<R> out)>;
+template <class R>
+using Judge = FunctionRef<void(Id client, const ClientData& data, Predictor<R> predict)>;
+
 // use(first, batch, rows) for the answers to a few examples at a time.
-template <class R, class Predict, class Use>
-void for_each_answer(const Predict& predict, const Examples& examples, std::span<const Index> ids, std::size_t outputs,
+template <class R, class Use>
+void for_each_answer(Predictor<R> predict, const Examples& examples, std::span<const Index> ids, std::size_t outputs,
                      Use&& use) {
     // As many rows as stay in the first-level cache while a layer reads them again and again.
     const std::size_t row_bytes = std::max<std::size_t>(1, examples.width * sizeof(R));
@@ -80,8 +87,8 @@ std::pair<double, bool> judge_marks(const Batch<R>& batch, std::size_t i, In<R> 
 
 // Counts what predict(batch, out) gets right; ties go to the lowest class, numbers that are not finite are wrong. Of
 // several classes an example may have, all must be right.
-template <class R, class Predict>
-report::ClientCount score(Id id, const Predict& predict, const Examples& examples, std::span<const Index> ids,
+template <class R>
+report::ClientCount score(Id id, Predictor<R> predict, const Examples& examples, std::span<const Index> ids,
                           std::size_t outputs, std::uint8_t* right = nullptr) {
     report::ClientCount count{.client = id, .n = ids.size()};
     for_each_answer<R>(predict, examples, ids, outputs, [&](std::size_t begin, const Batch<R>& batch, In<R> rows) {
@@ -127,8 +134,8 @@ auto global_predictor(const Federation<Me, M>& run) {
 }
 
 // judge(id, data, predict) for every client, on the executor; each writes its own slot.
-template <Which W, Whom P, class Me, class M, class E, class Judge>
-void for_each_model(const Federation<Me, M>& run, const E& executor, Judge&& judge) {
+template <Which W, Whom P, class Me, class M, class E, class J>
+void for_each_model(const Federation<Me, M>& run, const E& executor, J&& judge) {
     static_assert(P != Whom::sampled, "tessera::evaluate: name all clients or the unseen ones");
     using R = real<M>;
     const std::size_t n = P == Whom::unseen ? run.data().unseen() : run.size();
@@ -152,6 +159,11 @@ void for_each_model(const Federation<Me, M>& run, const E& executor, Judge&& jud
     }
 }
 
+template <Which W, Whom P, class Me, class M, class E>
+void judge_models(const Federation<Me, M>& run, const E& executor, Judge<real<M>> judge) {
+    for_each_model<W, P>(run, executor, judge);
+}
+
 }  // namespace detail
 
 template <Which W, SplitOf S = SplitOf::test, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
@@ -159,7 +171,7 @@ report::PerClient<W, seen(W), S, P> evaluate(const Federation<Me, M>& run, const
                                              std::string stage = {}) {
     std::vector<report::ClientCount> counts(P == Whom::unseen ? run.data().unseen() : run.size());
     const std::size_t outputs = run.setup().model.outputs();
-    detail::for_each_model<W, P>(run, executor, [&](Id k, const ClientData& data, const auto& predict) {
+    detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData& data, detail::Predictor<real<M>> predict) {
         counts[k] = detail::score<real<M>>(k, predict, *data.examples, detail::examples_of(data, S), outputs);
     });
     return {report::On::local(), report::Pick::last(), std::move(stage), std::move(counts)};
@@ -171,7 +183,7 @@ report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_union(const Federati
                                                                   std::string stage = {}) {
     std::vector<report::ClientCount> counts(P == Whom::unseen ? run.data().unseen() : run.size());
     const std::size_t outputs = run.setup().model.outputs();
-    detail::for_each_model<W, P>(run, executor, [&](Id k, const ClientData&, const auto& predict) {
+    detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData&, detail::Predictor<real<M>> predict) {
         counts[k].client = k;
         for (std::size_t other = 0; other < run.size(); ++other) {
             const auto data = run.data()[other];
@@ -197,7 +209,7 @@ report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_shift(const Federati
                         " features and " + std::to_string(examples.classes) + " classes, the run another number");
     std::vector<Index> all(shifted.size());
     std::iota(all.begin(), all.end(), Index{0});
-    const auto judged = [&](Id k, const auto& predict) {
+    const auto judged = [&](Id k, detail::Predictor<real<M>> predict) {
         return detail::score<real<M>>(k, predict, examples, all, outputs);
     };
     if constexpr (W == Which::global) {  // one model: once, and the same for all
@@ -205,7 +217,7 @@ report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_shift(const Federati
         counts.assign(counts.size(), judged(0, detail::global_predictor(run)));
         for (std::size_t k = 0; k < counts.size(); ++k) counts[k].client = static_cast<Id>(k);
     } else {
-        detail::for_each_model<W, P>(run, executor, [&](Id k, const ClientData&, const auto& predict) {
+        detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData&, detail::Predictor<real<M>> predict) {
             counts[k] = judged(k, predict);
         });
     }
@@ -221,7 +233,7 @@ struct Rankings {
     std::vector<double> scores{};
     std::vector<std::uint8_t> marks{};
 
-    void add(const auto& predict, const Examples& examples, std::span<const Index> ids) {
+    void add(Predictor<R> predict, const Examples& examples, std::span<const Index> ids) {
         require(examples.labels || examples.marks, "evaluate_auc: these examples have targets, not classes");
         for_each_answer<R>(predict, examples, ids, outputs, [&](std::size_t, const Batch<R>& batch, In<R> rows) {
             for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -243,7 +255,7 @@ template <Which W, SplitOf S = SplitOf::test, Whom P = Whom::all, class Me, clas
 report::analysis::AucPerClient<W, seen(W), S, P> evaluate_auc(const Federation<Me, M>& run, const E& executor = {},
                                                               std::string stage = {}) {
     std::vector<report::analysis::ClientAuc> all(P == Whom::unseen ? run.data().unseen() : run.size());
-    detail::for_each_model<W, P>(run, executor, [&](Id k, const ClientData& data, const auto& predict) {
+    detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData& data, detail::Predictor<real<M>> predict) {
         detail::Rankings<real<M>> ranked{run.setup().model.outputs()};
         ranked.add(predict, *data.examples, detail::examples_of(data, S));
         all[k] = ranked.of(k);
@@ -257,7 +269,7 @@ report::analysis::AucPerClient<W, seen(W), SplitOf::test, P> evaluate_auc_on_uni
                                                                                    const E& executor = {},
                                                                                    std::string stage = {}) {
     std::vector<report::analysis::ClientAuc> all(P == Whom::unseen ? run.data().unseen() : run.size());
-    detail::for_each_model<W, P>(run, executor, [&](Id k, const ClientData&, const auto& predict) {
+    detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData&, detail::Predictor<real<M>> predict) {
         detail::Rankings<real<M>> ranked{run.setup().model.outputs()};
         for (std::size_t other = 0; other < run.size(); ++other)
             ranked.add(predict, *run.data()[other].examples, run.data()[other].test);
@@ -272,15 +284,17 @@ auto break_down(const Federation<Me, M>& run, const E& executor = {}, std::strin
     std::vector<std::vector<std::uint8_t>> right(run.size());
     std::vector<report::BreakdownCount> counts(run.size());
     const std::size_t outputs = run.setup().model.outputs();
-    const auto judged = [&](const ClientData& data, const auto& predict) {
+    const auto judged = [&](const ClientData& data, detail::Predictor<real<M>> predict) {
         std::vector<std::uint8_t> hits(data.test.size());
         detail::score<real<M>>(0, predict, *data.examples, data.test, outputs, hits.data());
         return hits;
     };
-    detail::for_each_model<Which::global, Whom::all>(
-        run, executor, [&](Id k, const ClientData& data, const auto& predict) { right[k] = judged(data, predict); });
-    detail::for_each_model<Which::personal, Whom::all>(
-        run, executor, [&](Id k, const ClientData& data, const auto& predict) {
+    detail::judge_models<Which::global, Whom::all>(
+        run, executor, [&](Id k, const ClientData& data, detail::Predictor<real<M>> predict) {
+            right[k] = judged(data, predict);
+        });
+    detail::judge_models<Which::personal, Whom::all>(
+        run, executor, [&](Id k, const ClientData& data, detail::Predictor<real<M>> predict) {
             counts[k] = report::break_down(k, right[k], judged(data, predict));
         });
     using Result = report::Breakdown<When::before, When::after, SplitOf::test, Whom::all>;

@@ -32,7 +32,7 @@ template <class P>
 void validate_all(const P& policy) {
     if constexpr (requires { policy.validate(); }) policy.validate();
     if constexpr (std::is_class_v<P> && Reflectable<P>)
-        for_each_field(policy, [](std::string_view, const auto& field) { validate_all(field); });
+        with_fields(policy, [](const auto&... field) { (validate_all(field), ...); });
 }
 
 // Numbers, vectors and masks, and plain structs of these: what can be saved, sent, hashed and counted.
@@ -43,9 +43,7 @@ consteval bool storable() {
     } else if constexpr (Growable<T> || is_array<T>) {
         return storable<typename T::value_type>();
     } else if constexpr (std::is_class_v<T> && Reflectable<T>) {
-        return []<class... F>(std::tuple<F&...>*) {
-            return (storable<std::remove_cvref_t<F>>() && ...);
-        }(static_cast<decltype(fields_of(std::declval<T&>()))*>(nullptr));
+        return []<class... F>(Types<F...>*) { return (storable<F>() && ...); }(static_cast<field_types<T>*>(nullptr));
     } else {
         return false;
     }

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The settings of a method, whichever it is: from the command line into it, and out of it into the report.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <tessera/core/by_name.hpp>
+
+#include "options.hpp"
+#include "session.hpp"
+
+namespace lab {
+
+using MethodSettings = std::vector<tessera::detail::PlacedSetting>;
+
+// `flag` is named in the sentence that is thrown where the method has no such setting or cannot take the value.
+void set_all(const MethodSettings& of_method, const std::string& algorithm, const std::string& flag,
+             const NamedValues& settings);
+// What the presets offer this algorithm, then what the user asks for.
+void set_all(const MethodSettings& of_method, const Options& options);
+
+Configuration in_report(const MethodSettings& of_method);
+
+}  // namespace lab
