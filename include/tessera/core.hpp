@@ -8,8 +8,11 @@
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/checksum.hpp>
 #include <tessera/core/client_data.hpp>
+#include <tessera/core/clock.hpp>
+#include <tessera/core/crew.hpp>
 #include <tessera/core/denormals.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/function_ref.hpp>
 #include <tessera/core/hash.hpp>
 #include <tessera/core/layout.hpp>
 #include <tessera/core/mask.hpp>

@@ -2,6 +2,7 @@
 // Replaces the global operator new of this room's program, to count what goes to the heap.
 #include <tessera/core/arena.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -276,8 +277,7 @@ TEST_CASE("a worker can hand its free blocks back to the parent, and keeps the o
     }
     {
         const Arena::Use use(two);
-        CHECK(heap_calls([] { Vec<float> v(500); }) ==
-              4);  // the first worker still has it; three are left for neighbours
+        CHECK(heap_calls([] { Vec<float> v(500); }) == 1);  // the first worker still has it
     }
     one.hand_back();
     one.hand_back();  // nothing left to give
@@ -286,28 +286,63 @@ TEST_CASE("a worker can hand its free blocks back to the parent, and keeps the o
     {
         const Arena::Use use(two);
         CHECK(heap_calls([&] {
-                  const Vec<float> a(500), b(500);
-                  CHECK(a.data() != b.data());
-                  CHECK((a.data() == released || b.data() == released));
+                  const Vec<float> all[5]{Vec<float>(500), Vec<float>(500), Vec<float>(500), Vec<float>(500),
+                                          Vec<float>(500)};  // one of each worker, and three spares for three misses
+                  CHECK(std::count_if(all, all + 5, [&](const auto& v) { return v.data() == released; }) == 1);
               }) == 0);
     }
     CHECK(kept[499] == 3.0f);
 }
 
-TEST_CASE("misses grow rare: each leaves twice as many blocks as the last one, up to a mebibyte") {
-    Arena parent;
-    Arena worker(parent);
-    const auto misses = [&](std::size_t blocks, std::size_t numbers) {
+namespace {
+
+// How many of `blocks` vectors, held at once by a worker, came from the heap. Its free blocks go back after it.
+std::size_t misses(Arena& worker, std::size_t blocks, std::size_t numbers) {
+    std::size_t count = 0;
+    {
         const Arena::Use use(worker);
         Vec<Vec<float>> held(blocks);
-        std::size_t count = 0;
         for (auto& v : held) count += heap_calls([&] { v.resize(numbers); }) > 0;
-        return count;
-    };
-    CHECK(misses(100, 500) == 6);        // after 1 + 1, 1 + 3, 1 + 7, ... blocks: 2, 6, 14, 30, 62, 126
-    CHECK(misses(126, 500) == 0);        // they are all still here
-    CHECK(misses(127, 500) == 1);
-    CHECK(misses(8, 1 << 18) == 4);      // blocks of a mebibyte: one more at each miss, never two
+    }
+    worker.hand_back();
+    return count;
+}
+
+}  // namespace
+
+TEST_CASE("workers that share: a round leaves a spare block for each it missed, up to 8 MiB of a kind") {
+    Arena parent;
+    Arena worker(parent), other(parent);
+    CHECK(misses(worker, 100, 500) == 100);
+    CHECK(misses(other, 200, 500) == 0);
+    CHECK(misses(worker, 201, 500) == 1);
+    CHECK(misses(worker, 202, 500) == 0);
+    CHECK(misses(worker, 6, 1 << 20) == 6);  // 4 MiB each: two to spare
+    CHECK(misses(worker, 8, 1 << 20) == 0);
+    CHECK(misses(worker, 9, 1 << 20) == 1);
+}
+
+TEST_CASE("a worker that shares with nobody wants the same in every round: no spares") {
+    Arena parent;
+    Arena worker(parent);
+    CHECK(misses(worker, 100, 500) == 100);
+    CHECK(misses(worker, 100, 500) == 0);
+    CHECK(misses(worker, 101, 500) == 1);
+}
+
+TEST_CASE("a worker does not hoard what dies with it: beyond 16 of a kind others find them at once") {
+    Arena parent;
+    Arena worker(parent), other(parent);
+    {
+        const Arena::Use use(worker);
+        Vec<Vec<float>> stock(50, Vec<float>(500));  // and the one they are copies of
+    }
+    const Arena::Use use(other);
+    Vec<Vec<float>> held(35);
+    CHECK(heap_calls([&] {
+              for (auto& v : held) v.resize(500);
+          }) == 0);
+    CHECK(heap_calls([] { Vec<float> v(500); }) == 1);  // the other 16 are the worker's
 }
 
 TEST_CASE("workers share a parent without sharing a block") {

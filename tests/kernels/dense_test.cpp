@@ -7,10 +7,12 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <tessera/core/crew.hpp>
 #include <tessera/kernels/backend.hpp>
 #include <tessera/kernels/reference/dense.hpp>
 
@@ -379,6 +381,91 @@ TEST_CASE("backends: Simd is the kernels, Reference the plain loops") {
     CHECK(y == by_kernel);
     backend::Reference::affine(x.data(), w.data(), bias.data(), y.data(), 2, 3, 2);
     CHECK(y == by_loop);
+}
+
+namespace {
+
+// A crew of one thread, which does the last piece first and may forget the very first.
+class Backwards final : public Crew {
+public:
+    explicit Backwards(std::size_t threads, bool forgets = false) : threads_(threads), forgets_(forgets) {}
+    std::size_t pieces = 0;
+
+private:
+    std::size_t helpers() const override { return threads_ - 1; }
+    void run(std::size_t count, const void* work, Piece piece) override {
+        pieces += count;
+        for (; count > (forgets_ ? 1 : 0); --count) piece(work, count - 1);
+    }
+    std::size_t threads_;
+    bool forgets_;
+};
+
+// All products of a layer through the backend, x as a matrix and as rows.
+template <class R>
+class Products {
+public:
+    explicit Products(const Shape& shape) : s(shape) {}
+
+    std::vector<R> helped_by(Crew* crew) const {
+        std::vector<R> all;
+        const auto keep = [&](const std::vector<R>& part) { all.insert(all.end(), part.begin(), part.end()); };
+        const kernels::RowTable<R> rows(x.data(), s.batch, s.in);
+        const Crew::Use use(crew);
+        std::vector<R> y(s.batch * s.out), dx(s.batch * s.in), dw(s.in * s.out), db(s.out);
+        backend::Simd::affine(x.data(), w.data(), toward.data(), y.data(), s.batch, s.in, s.out);
+        keep(y);
+        backend::Simd::affine(rows.rows(), w.data(), toward.data(), y.data(), s.batch, s.in, s.out);
+        keep(y);
+        backend::Simd::affine_input_gradient(dy.data(), w.data(), dx.data(), s.batch, s.in, s.out);
+        keep(dx);
+        backend::Simd::affine_weight_gradient(dy.data(), x.data(), dw.data(), db.data(), s.batch, s.in, s.out);
+        keep(dw);
+        keep(db);
+        std::vector<R> velocity = toward;
+        const kernels::UpdatePulls<R> plain{}, prox{toward.data(), nullptr, nullptr};
+        for (const auto& pulls : {plain, prox, kernels::UpdatePulls<R>{toward.data(), nullptr, velocity.data()}}) {
+            auto own = w;
+            backend::Simd::affine_update(dy.data(), rows.rows(), own.data(), s.batch, s.in, s.out, pulls,
+                                         {R(0.1), R(0), R(0.3), R(0.9)});
+            keep(own);
+        }
+        keep(velocity);
+        return all;
+    }
+
+private:
+    Shape s;
+    std::vector<R> x = toy_numbers<R>(s.batch * s.in, 1), w = toy_numbers<R>((s.in + 1) * s.out, 2),
+                   dy = toy_numbers<R>(s.batch * s.out, 3), toward = toy_numbers<R>((s.in + 1) * s.out, 4);
+};
+
+// From 2^21 multiply-adds on: in panels, packed or as they lie, with rows for many pieces and for few.
+const std::vector<Shape> large{{20, 784, 150}, {64, 512, 71}, {7, 600, 503}, {700, 48, 63}};
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("dense kernels: bits do not depend on the size of the crew", R, float, double) {
+    for (const auto& shape : large) {
+        const Products<R> products(shape);
+        for_each_kernel_set([&](std::string_view) {
+            const auto alone = products.helped_by(nullptr);
+            for (const std::size_t threads : {2u, 5u}) {
+                Backwards crew(threads);
+                CHECK(products.helped_by(&crew) == alone);
+                CHECK(crew.pieces >= 2);
+                CHECK(crew.pieces <= 7 * threads);
+            }
+        });
+    }
+}
+
+TEST_CASE("dense kernels: the comparison notices a piece that nobody did, and small products are nobody's") {
+    Backwards forgetful(2, true), idle(2);
+    const Products<float> products(large[0]);
+    CHECK(products.helped_by(&forgetful) != products.helped_by(nullptr));
+    Products<float>({20, 784, 100}).helped_by(&idle);
+    CHECK(idle.pieces == 0);
 }
 
 TEST_CASE("kernel sets: portable is everywhere, and the widest supported one is chosen") {

@@ -5,7 +5,8 @@
 // thread stands in. A released block goes to the arena of the thread that releases it: blocks are not
 // owned, so an upload born in a worker may die in the server, and any Vec may outlive every arena.
 // Workers have an arena each and share a parent, which catches what the server lets go after a round and
-// what workers hand back: a block may be born in one worker and die in another, round after round.
+// what workers hand back: a block may be born in one worker and die in another, round after round. An arena is used by
+// one thread at a time; a parent by any number.
 #pragma once
 
 #include <array>
@@ -40,7 +41,7 @@ static_assert(bytes_of(kind_of(513)) == 640 && bytes_of(kind_of(1'000'000)) >= 1
 class Arena {
 public:
     Arena() = default;
-    explicit Arena(Arena& parent) : parent_(&parent) {}
+    explicit Arena(Arena& parent) : parent_(&parent) { __atomic_fetch_add(&parent.workers_, 1, __ATOMIC_RELAXED); }
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
     ~Arena() {
@@ -60,23 +61,26 @@ public:
         Arena* before_;
     };
 
-    // Gives every free block to the parent.
+    // Gives every free block to the parent, at the end of a round. Where several workers share, as many spare blocks as
+    // were missed in it are laid in, at most 8 MiB of a kind: how many are wanted at once depends on how visits happen
+    // to overlap, and a later round may overlap more.
     void hand_back() noexcept {
         if (!parent_) return;
-        const Hold mine(lock_), theirs(parent_->lock_);
-        for (std::size_t kind = 0; kind < free_.size(); ++kind)
-            while (Block* block = free_[kind]) {
-                free_[kind] = block->next;
-                block->next = std::exchange(parent_->free_[kind], block);
-            }
+        const Hold mine(*this), theirs(*parent_);
+        for (std::size_t kind = 0; kind < free_.size(); ++kind) {
+            while (void* block = pop(kind)) parent_->push(block, kind);
+            for (std::size_t spare = parent_->spares(kind); spare > 0; --spare)
+                if (void* block = ::operator new(detail::bytes_of(kind), std::align_val_t{alignment}, std::nothrow))
+                    parent_->push(block, kind);
+        }
     }
 
     static void* allocate(std::size_t bytes) {
         const std::size_t kind = detail::kind_of(bytes);
         for (Arena* arena = current(); arena; arena = arena->parent_)
             if (void* block = arena->take(kind)) return block;
-        if (Arena* worker = current(); worker && worker->parent_) worker->parent_->stock(kind);
-        return fresh(kind);
+        if (Arena* worker = current(); worker && worker->parent_) worker->parent_->miss(kind);
+        return ::operator new(detail::bytes_of(kind), std::align_val_t{alignment});
     }
     static void release(void* block, std::size_t bytes) noexcept {
         if (Arena* arena = current())
@@ -89,44 +93,56 @@ private:
     struct Block {
         Block* next;
     };
-    // A spin lock over the compiler's atomics: <mutex> and <atomic> would double what core costs to include.
+    // A spin lock over the compiler's atomics: <mutex> and <atomic> would double what core costs to include. Only
+    // parents are locked: it would be two thirds of the 19 ns of a warm Scratch.
     class Hold {
     public:
-        explicit Hold(bool& lock) : lock_(lock) {
-            while (__atomic_test_and_set(&lock_, __ATOMIC_ACQUIRE)) {
+        explicit Hold(Arena& arena)
+            : lock_(__atomic_load_n(&arena.workers_, __ATOMIC_RELAXED) > 0 ? &arena.lock_ : nullptr) {
+            while (lock_ && __atomic_test_and_set(lock_, __ATOMIC_ACQUIRE)) {
             }
         }
         Hold(const Hold&) = delete;
         Hold& operator=(const Hold&) = delete;
-        ~Hold() { __atomic_clear(&lock_, __ATOMIC_RELEASE); }
+        ~Hold() {
+            if (lock_) __atomic_clear(lock_, __ATOMIC_RELEASE);
+        }
 
     private:
-        bool& lock_;
+        bool* lock_;
     };
 
-    // For a worker that found nothing: 1 block more, at the next miss 3, then 7, ..., at most a mebibyte. How many of a
-    // kind are wanted at once depends on how visits happen to overlap, and a later round may overlap more.
-    void stock(std::size_t kind) {
-        std::size_t count = 0;
-        {
-            const Hold hold(lock_);
-            const std::size_t next = 2 * stocked_[kind] + 1, most = (std::size_t{1} << 20) / detail::bytes_of(kind);
-            count = stocked_[kind] = next <= most ? next : most == 0 ? 1 : most;
-        }
-        for (; count > 0; --count) give(fresh(kind), kind);
-    }
-    static void* fresh(std::size_t kind) {
-        return ::operator new(detail::bytes_of(kind), std::align_val_t{alignment});
-    }
-    void* take(std::size_t kind) {
-        const Hold hold(lock_);
+    void* pop(std::size_t kind) {
         Block* block = free_[kind];
-        if (block) free_[kind] = block->next;
+        if (block) {
+            free_[kind] = block->next;
+            --count_[kind];
+        }
         return block;
     }
-    void give(void* memory, std::size_t kind) noexcept {
-        const Hold hold(lock_);
+    void push(void* memory, std::size_t kind) {
         free_[kind] = ::new (memory) Block{free_[kind]};
+        ++count_[kind];
+    }
+    void* take(std::size_t kind) {
+        const Hold hold(*this);
+        return pop(kind);
+    }
+    // A worker keeps what a visit may want; more of a kind are of use to the others only.
+    void give(void* memory, std::size_t kind) noexcept {
+        if (parent_ && count_[kind] >= 16) return parent_->give(memory, kind);
+        const Hold hold(*this);
+        push(memory, kind);
+    }
+    void miss(std::size_t kind) {
+        const Hold hold(*this);
+        ++missed_[kind];
+    }
+    std::size_t spares(std::size_t kind) {
+        const std::size_t missed = std::exchange(missed_[kind], 0);
+        if (missed == 0 || workers_ < 2) return 0;
+        const std::size_t most = (std::size_t{8} << 20) / detail::bytes_of(kind);
+        return missed < most ? missed : most;
     }
     static Arena*& current() {
         thread_local Arena* arena = nullptr;
@@ -134,9 +150,10 @@ private:
     }
 
     Arena* parent_ = nullptr;
-    bool lock_ = false;  // uncontended except on the parent; about 10 ns against visits of 100 us and more
+    bool lock_ = false;
+    std::size_t workers_ = 0;
     std::array<Block*, 256> free_{};
-    std::array<std::size_t, 256> stocked_{};
+    std::array<std::size_t, 256> count_{}, missed_{};
 };
 
 template <class T>
@@ -162,10 +179,12 @@ class Scratch {
     static_assert(std::is_trivially_copyable_v<T>);
 
 public:
-    explicit Scratch(std::size_t n) : size_(n), data_(ArenaAllocator<T>().allocate(n)) {}
+    explicit Scratch(std::size_t n) : size_(n), data_(n > 0 ? ArenaAllocator<T>().allocate(n) : nullptr) {}
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
-    ~Scratch() { ArenaAllocator<T>().deallocate(data_, size_); }
+    ~Scratch() {
+        if (data_) ArenaAllocator<T>().deallocate(data_, size_);
+    }
 
     std::size_t size() const { return size_; }
     T* data() const { return data_; }

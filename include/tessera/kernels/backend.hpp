@@ -2,35 +2,93 @@
 // Backends: who does the matrix work of a layer. A backend is a stateless policy with these functions.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
+#include <tessera/core/crew.hpp>
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/reference/dense.hpp>
 
 namespace tessera::backend {
 
-// Our own kernels, the widest set this CPU has. Rows of x are a matrix (const R*), a table of pointers,
-// or bytes (in float).
-struct Simd {
+// Our own kernels, the widest set this CPU has. Rows of x are a matrix (const R*), a table of pointers, or bytes (in
+// float). A thread with a crew (core/crew.hpp) hands out rows of the output of large products, unless x is bytes.
+class Simd {
+    // Multiply-adds from which on the microsecond or two that a crew costs are well spent: 26 us of an AVX-512 core.
+    static constexpr std::size_t large = std::size_t{1} << 21;
+
+    // f(begin, end) for pieces of the rows of an output, each of `work` multiply-adds; fives are the rows of a tile.
+    template <class F>
+    static void by_rows(std::size_t rows, std::size_t work, const F& f) {
+        constexpr std::size_t tile = 5;
+        const std::size_t threads = rows * work < large ? 1 : Crew::size();
+        const std::size_t each = threads == 1 ? rows : (rows + threads * tile - 1) / (threads * tile) * tile;
+        if (each >= rows) return f(std::size_t{0}, rows);
+        Crew::for_each((rows + each - 1) / each, [&](std::size_t piece) {
+            f(piece * each, rows - piece * each < each ? rows : (piece + 1) * each);
+        });
+    }
+    template <class R>
+    static const R* from(const R* x, std::size_t row, std::size_t in) {
+        return x + row * in;
+    }
+    template <class R>
+    static const R* const* from(const R* const* x, std::size_t row, std::size_t) {
+        return x + row;
+    }
+
+public:
     template <class R>
     static void affine(auto x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in, std::size_t out) {
-        kernels::affine(x, w, bias, y, batch, in, out);
+        if constexpr (std::is_same_v<decltype(x), kernels::ByteRows>) {
+            kernels::affine(x, w, bias, y, batch, in, out);
+        } else if (batch >= out || batch * in * out < large || Crew::size() == 1) {
+            by_rows(batch, in * out, [&](std::size_t b, std::size_t end) {
+                kernels::affine(from<R>(x, b, in), w, bias, y + b * out, end - b, in, out);
+            });
+        } else {  // by rows of w, as it will be updated: they stay in the cache of their core
+            by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
+                const std::size_t n = end - o;
+                const Scratch<R> part(batch * n);
+                kernels::affine(x, w + o * in, bias ? bias + o : nullptr, part.data(), batch, in, n);
+                for (std::size_t b = 0; b < batch; ++b) std::copy_n(part.data() + b * n, n, y + b * out + o);
+            });
+        }
     }
     template <class R>
     static void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in,
                                       std::size_t out) {
-        kernels::affine_input_gradient(dy, w, dx, batch, in, out);
+        by_rows(batch, in * out, [&](std::size_t b, std::size_t end) {
+            kernels::affine_input_gradient(dy + b * out, w, dx + b * in, end - b, in, out);
+        });
     }
     template <class R>
     static void affine_weight_gradient(const R* dy, auto x, R* dw, R* dbias, std::size_t batch, std::size_t in,
                                        std::size_t out) {
-        kernels::affine_weight_gradient(dy, x, dw, dbias, batch, in, out);
+        if constexpr (std::is_same_v<decltype(x), kernels::ByteRows>) {
+            kernels::affine_weight_gradient(dy, x, dw, dbias, batch, in, out);
+        } else if constexpr (std::is_convertible_v<decltype(x), const R*>) {
+            affine_weight_gradient(dy, kernels::RowTable<R>(x, batch, in).rows(), dw, dbias, batch, in, out);
+        } else {
+            by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
+                kernels::outer_products(dy + o, out, 1, x, dw + o * in, end - o, in, batch, batch);
+            });
+            if (dbias) kernels::bias_gradient(dy, dbias, batch, out);
+        }
     }
     template <class R>
     static void affine_update(const R* dy, auto x, R* w, std::size_t batch, std::size_t in, std::size_t out,
                               const kernels::UpdatePulls<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
-        kernels::affine_update(dy, x, w, batch, in, out, pulls, numbers);
+        if constexpr (std::is_same_v<decltype(x), kernels::ByteRows>)
+            kernels::affine_update(dy, x, w, batch, in, out, pulls, numbers);
+        else if constexpr (std::is_convertible_v<decltype(x), const R*>)
+            affine_update(dy, kernels::RowTable<R>(x, batch, in).rows(), w, batch, in, out, pulls, numbers);
+        else
+            by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
+                kernels::affine_update_rows(dy, x, w, batch, in, out, o, end, pulls, numbers);
+            });
     }
 };
 

@@ -109,8 +109,12 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void affine_body(const R* const* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
                                 std::size_t out) {
     constexpr std::size_t M = Bytes == 64 ? 5 : 4, N = Bytes == 64 ? 5 : 2;  // 25 of 32 registers, 8 of 16
-    // Half a mebibyte of x at a time stays in L2 while all of w goes by: 1,000 rows of 512 in half the time.
-    const std::size_t block = std::max<std::size_t>((std::size_t{1} << 19) / (in * sizeof(R) + 1) / M * M, M);
+    // Rows of x that stay in a cache while all of w goes by: in L1 if w fits L2 (784-100, batch 20: 2 % less time),
+    // else in L2 (1,000 rows of 512 in half the time).
+    constexpr std::size_t l1 = std::size_t{1} << 15, l2 = std::size_t{1} << 19;
+    const auto fitting = [&](std::size_t bytes) { return bytes / (in * sizeof(R) + 1) / M * M; };
+    const bool near = out * in * sizeof(R) <= l2 && fitting(l1) >= 2 * M;
+    const std::size_t block = std::max(fitting(near ? l1 : l2), M);
     std::size_t begin = 0, end = 0;
     const auto rows_against = [&]<std::size_t Outputs>(std::size_t o) __attribute__((always_inline)) {
         const R* bo = bias ? bias + o : nullptr;
@@ -126,11 +130,12 @@ TESSERA_INLINE void affine_body(const R* const* x, const R* w, const R* bias, R*
     }
 }
 
-// The same pointer, of unknown origin: addresses of a tile are computed in the tile. Otherwise GCC carries one
-// induction variable per row through memory from tile to tile.
+// The same pointer, of unknown origin: addresses of a tile are computed in the tile, and what is behind it is read
+// there. Otherwise GCC carries one induction variable per row through memory from tile to tile, and all numbers of an
+// update in registers, for which it spills sums.
 template <class T>
 TESSERA_INLINE T* forget(T* p) {
-    asm("" : "+r"(p));
+    asm volatile("" : "+r"(p));
     return p;
 }
 
@@ -157,10 +162,6 @@ TESSERA_INLINE void outer_tile(const R* a, std::size_t ak, std::size_t am, const
     end.template tile<Bytes, M, NV>(forget(c + j), ldc, at + j, acc);
 }
 
-// Which tiles there are: many shapes for the hot kernels, two for the rest, which spares every program the code.
-template <class R, std::size_t Bytes>
-inline constexpr bool many_tiles = Bytes == 64 && sizeof(R) == 4;
-
 // Which tiles there are: larger ones for the hot kernels. Every shape of tile costs every program compile time.
 template <class R, std::size_t Bytes, class End>
 inline constexpr bool large_tiles = Bytes == 64 && sizeof(R) == 4 && End::hot;
@@ -170,7 +171,7 @@ template <class R, std::size_t Bytes, std::size_t M, class End>
 TESSERA_INLINE void outer_rows(const R* a, std::size_t ak, std::size_t am, const R* const* b, std::size_t first, R* c,
                                std::size_t ldc, std::size_t from, std::size_t to, std::size_t depth, std::size_t at,
                                const End& end) {
-    constexpr std::size_t NV = M == 1 ? 1 : large_tiles<R, Bytes, End> ? 4 : 2, lanes = VectorOf<R, Bytes>::lanes;
+    constexpr std::size_t NV = large_tiles<R, Bytes, End> ? 4 : M == 1 ? 1 : 2, lanes = VectorOf<R, Bytes>::lanes;
     std::size_t j = from;
     const auto take = [&]<std::size_t Wide, std::size_t Count>(std::size_t until) __attribute__((always_inline)) {
         constexpr std::size_t columns = Count * VectorOf<R, Wide>::lanes;
@@ -179,7 +180,8 @@ TESSERA_INLINE void outer_rows(const R* a, std::size_t ak, std::size_t am, const
     };
     if constexpr (NV == 4) {
         // A tile of one register has too few sums in flight: the last ones are three wide instead (17 = 2*4 + 3*3).
-        const std::size_t vectors = (to - from) / lanes, threes = vectors > 8 ? (4 - vectors % 4) % 4 : 0;
+        const std::size_t vectors = (to - from) / lanes, odd = (4 - vectors % 4) % 4;
+        const std::size_t threes = 3 * odd <= vectors ? odd : 0;
         take.template operator()<Bytes, 4>(from + (vectors - 3 * threes) * lanes);
         take.template operator()<Bytes, 3>(from + (threes > 0 ? vectors * lanes : 0));
     } else if constexpr (NV > 1) {
@@ -199,10 +201,17 @@ TESSERA_INLINE void outer_rows(const R* a, std::size_t ak, std::size_t am, const
 template <class R, std::size_t Bytes, class End, class F>
 TESSERA_INLINE void for_row_blocks(std::size_t rows, F&& f) {
     std::size_t m = 0;
-    if constexpr (large_tiles<R, Bytes, End>)  // 24 of 32 registers
-        for (; rows - m >= 6 && rows - m != 8 && rows - m != 9; m += 6) f(m, std::integral_constant<std::size_t, 6>{});
-    for (; rows - m >= 4; m += 4) f(m, std::integral_constant<std::size_t, 4>{});
-    for (; rows - m >= 1; m += 1) f(m, std::integral_constant<std::size_t, 1>{});
+    const auto take = [&](std::size_t until, auto block) __attribute__((always_inline)) {
+        for (; m + block() <= until; m += block()) f(m, block);
+    };
+    if constexpr (large_tiles<R, Bytes, End>) {  // 24 of 32 registers; from 20 rows on, sixes and fives are enough
+        const std::size_t odd = (6 - rows % 6) % 6, fives = 5 * odd <= rows ? 5 * odd : 0;
+        const bool by_fours = fives == 0 && (rows % 6 == 2 || rows % 6 == 3) && rows >= 8;
+        take(rows - fives - (by_fours ? 6 : 0), std::integral_constant<std::size_t, 6>{});
+        take(m + fives, std::integral_constant<std::size_t, 5>{});
+    }
+    take(rows, std::integral_constant<std::size_t, 4>{});
+    take(rows, std::integral_constant<std::size_t, 1>{});
 }
 
 // Columns go by panels, so that what all rows read of b stays in L1. Where rows of a or b lie so that they fight for
@@ -261,10 +270,10 @@ struct StoreTile {
     TESSERA_INLINE void tile(R* c, std::size_t ldc, std::size_t, const Held<R, Bytes> (&sum)[M][NV]) const {
         using Vec = V<R, Bytes>;
 #pragma GCC unroll 8
-        for (std::size_t m = 0; m < M; ++m)
+        for (std::size_t m = 0; m < M; ++m, c = forget(c + ldc))
 #pragma GCC unroll 8
             for (std::size_t v = 0; v < NV; ++v) {
-                Vec& to = *reinterpret_cast<Vec*>(c + m * ldc + v * VectorOf<R, Bytes>::lanes);
+                Vec& to = *reinterpret_cast<Vec*>(c + v * VectorOf<R, Bytes>::lanes);
                 to = add ? to + sum[m][v] : sum[m][v];
             }
     }
@@ -285,21 +294,26 @@ struct UpdateTile {
     TESSERA_INLINE void tile(R* c, std::size_t ldc, std::size_t at, const Held<R, Bytes> (&sum)[M][NV]) const {
         using Vec = V<R, Bytes>;
         constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+        const UpdateTile& own = *forget(this);
+        const R rate = own.numbers.rate, pull = own.numbers.pull;
+        const R* toward = How == Pulled::toward ? own.pulls.toward + at : nullptr;
 #pragma GCC unroll 8
-        for (std::size_t m = 0; m < M; ++m)
+        for (std::size_t m = 0; m < M; ++m) {
 #pragma GCC unroll 8
             for (std::size_t v = 0; v < NV; ++v) {
-                const std::size_t j = m * ldc + v * lanes;
-                Vec& x = *reinterpret_cast<Vec*>(c + j);
+                Vec& x = *reinterpret_cast<Vec*>(c + v * lanes);
                 if constexpr (How == Pulled::not_at_all) {
-                    x -= numbers.rate * sum[m][v];
+                    x -= rate * sum[m][v];
                 } else if constexpr (How == Pulled::toward) {
-                    const Held<R, Bytes> away = x - *reinterpret_cast<const Vec*>(pulls.toward + at + j);
-                    x -= numbers.rate * (sum[m][v] + numbers.pull * away);
+                    const Held<R, Bytes> away = x - *reinterpret_cast<const Vec*>(toward + v * lanes);
+                    x -= rate * (sum[m][v] + pull * away);
                 } else {
-                    vector<Bytes>(c + j, at + j, sum[m][v]);
+                    vector<Bytes>(c + v * lanes, at + m * ldc + v * lanes, sum[m][v]);
                 }
             }
+            c = forget(c + ldc);
+            if constexpr (How == Pulled::toward) toward = forget(toward + ldc);
+        }
     }
     template <std::size_t Bytes>
     TESSERA_INLINE void vector(R* c, std::size_t j, const V<R, Bytes>& sum) const {
@@ -332,53 +346,49 @@ TESSERA_INLINE void outer_products_body(const R* a, std::size_t ak, std::size_t 
     outer<R, Bytes>(a, ak, am, b, c, columns, rows, columns, depth, deep, StoreTile<R>{});
 }
 
-// f(o, sum over the batch of dy[.][o]), several sums in flight.
-template <class R, std::size_t Bytes, class F>
-TESSERA_INLINE void column_sums(const R* dy, std::size_t batch, std::size_t out, F&& f) {
-    using Vec = V<R, Bytes>;
+// The gradient of the bias, sum over the batch of dy[.][o]; what becomes of it is `end`'s affair.
+template <class R, std::size_t Bytes, class End>
+TESSERA_INLINE void column_sums(const R* dy, std::size_t stride, R* c, std::size_t at, std::size_t batch,
+                                std::size_t out, const End& end) {
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     std::size_t o = 0;
     for (; o + lanes <= out; o += lanes) {
-        Held<R, Bytes> sum = {};
-        for (std::size_t b = 0; b < batch; ++b) sum += *reinterpret_cast<const Vec*>(dy + b * out + o);
-        for (std::size_t l = 0; l < lanes; ++l) f(o + l, sum[l]);
+        Held<R, Bytes> sum[1][1] = {};
+        for (std::size_t b = 0; b < batch; ++b) sum[0][0] += *reinterpret_cast<const V<R, Bytes>*>(dy + b * stride + o);
+        end.template tile<Bytes, 1, 1>(c + o, 0, at + o, sum);
     }
     for (; o < out; ++o) {
         R sum = 0;
-        for (std::size_t b = 0; b < batch; ++b) sum += dy[b * out + o];
-        f(o, sum);
+        for (std::size_t b = 0; b < batch; ++b) sum += dy[b * stride + o];
+        end.scalar(c + o, at + o, sum);
     }
 }
 
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void bias_gradient_body(const R* dy, R* dbias, std::size_t batch, std::size_t out) {
-    column_sums<R, Bytes>(dy, batch, out, [&](std::size_t o, R sum) { dbias[o] = sum; });
+    column_sums<R, Bytes>(dy, out, dbias, 0, batch, out, StoreTile<R>{});
 }
 
-// The weight gradient and the update in one pass over w ([out][in], then out biases): dW is never stored.
+// The weight gradient and the update in one pass over rows [first, last) of w ([out][in], then out biases) and their
+// biases: dW is never stored.
 template <class R, std::size_t Bytes, Pulled How>
 TESSERA_INLINE void affine_update_pulled(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in,
-                                         std::size_t out, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {
-    const UpdateTile<R, How> end{pulls, numbers};
-    outer<R, Bytes>(dy, out, 1, x, w, in, out, in, batch, batch, end);
-    column_sums<R, Bytes>(dy, batch, out,
-                          [&](std::size_t o, R sum) { end.scalar(w + out * in + o, out * in + o, sum); });
+                                         std::size_t out, std::size_t first, std::size_t last, UpdatePulls<R> pulls,
+                                         UpdateNumbers<R> numbers) {
+    const UpdateTile<R, How> end{pulls.at(first * in), numbers}, bias_end{pulls.at(out * in + first), numbers};
+    outer<R, Bytes>(dy + first, out, 1, x, w + first * in, in, last - first, in, batch, batch, end);
+    column_sums<R, Bytes>(dy + first, out, w + out * in + first, 0, batch, last - first, bias_end);
 }
-template <class R, std::size_t Bytes>
-TESSERA_INLINE void affine_update_plain_body(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in,
-                                             std::size_t out, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {
-    affine_update_pulled<R, Bytes, Pulled::not_at_all>(dy, x, w, batch, in, out, pulls, numbers);
-}
-template <class R, std::size_t Bytes>
-TESSERA_INLINE void affine_update_toward_body(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in,
-                                              std::size_t out, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {
-    affine_update_pulled<R, Bytes, Pulled::toward>(dy, x, w, batch, in, out, pulls, numbers);
-}
-template <class R, std::size_t Bytes>
-TESSERA_INLINE void affine_update_any_body(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in,
-                                           std::size_t out, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {
-    affine_update_pulled<R, Bytes, Pulled::by_any_term>(dy, x, w, batch, in, out, pulls, numbers);
-}
+#define TESSERA_UPDATE_BODY(name, how)                                                                                \
+    template <class R, std::size_t Bytes>                                                                             \
+    TESSERA_INLINE void name(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,\
+                             std::size_t first, std::size_t last, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {   \
+        affine_update_pulled<R, Bytes, Pulled::how>(dy, x, w, batch, in, out, first, last, pulls, numbers);           \
+    }
+TESSERA_UPDATE_BODY(affine_update_plain_body, not_at_all)
+TESSERA_UPDATE_BODY(affine_update_toward_body, toward)
+TESSERA_UPDATE_BODY(affine_update_any_body, by_any_term)
+#undef TESSERA_UPDATE_BODY
 
 }  // namespace detail
 
@@ -399,16 +409,19 @@ using detail::UpdatePulls;
                      (dy, dbias, batch, out))                                                                         \
     TESSERA_DISPATCH(affine_update_plain, R,                                                                          \
                      (const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,       \
-                      kernels::detail::UpdatePulls<R> pulls, kernels::detail::UpdateNumbers<R> numbers),              \
-                     (dy, x, w, batch, in, out, pulls, numbers)) \
+                      std::size_t first, std::size_t last, kernels::detail::UpdatePulls<R> pulls,                     \
+                      kernels::detail::UpdateNumbers<R> numbers),                                                     \
+                     (dy, x, w, batch, in, out, first, last, pulls, numbers)) \
     TESSERA_DISPATCH(affine_update_toward, R,                                                                         \
                      (const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,       \
-                      kernels::detail::UpdatePulls<R> pulls, kernels::detail::UpdateNumbers<R> numbers),              \
-                     (dy, x, w, batch, in, out, pulls, numbers)) \
+                      std::size_t first, std::size_t last, kernels::detail::UpdatePulls<R> pulls,                     \
+                      kernels::detail::UpdateNumbers<R> numbers),                                                     \
+                     (dy, x, w, batch, in, out, first, last, pulls, numbers)) \
     TESSERA_DISPATCH(affine_update_any, R,                                                                            \
                      (const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,       \
-                      kernels::detail::UpdatePulls<R> pulls, kernels::detail::UpdateNumbers<R> numbers),              \
-                     (dy, x, w, batch, in, out, pulls, numbers))
+                      std::size_t first, std::size_t last, kernels::detail::UpdatePulls<R> pulls,                     \
+                      kernels::detail::UpdateNumbers<R> numbers),                                                     \
+                     (dy, x, w, batch, in, out, first, last, pulls, numbers))
 TESSERA_DENSE_KERNELS(float)
 TESSERA_DENSE_KERNELS(double)
 #undef TESSERA_DENSE_KERNELS
@@ -455,15 +468,22 @@ void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_
                             std::size_t out) {
     affine_weight_gradient(dy, RowTable<R>(x, batch, in).rows(), dw, dbias, batch, in, out);
 }
+// Rows [first, last) of w and their biases.
+template <class R>
+void affine_update_rows(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
+                        std::size_t first, std::size_t last, const UpdatePulls<R>& pulls,
+                        const UpdateNumbers<R>& numbers) {
+    if (numbers.decay != 0 || pulls.also || pulls.velocity)
+        affine_update_any(dy, x, w, batch, in, out, first, last, pulls, numbers);
+    else if (pulls.toward)
+        affine_update_toward(dy, x, w, batch, in, out, first, last, pulls, numbers);
+    else
+        affine_update_plain(dy, x, w, batch, in, out, first, last, pulls, numbers);
+}
 template <class R>
 void affine_update(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
                    const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
-    if (numbers.decay != 0 || pulls.also || pulls.velocity)
-        affine_update_any(dy, x, w, batch, in, out, pulls, numbers);
-    else if (pulls.toward)
-        affine_update_toward(dy, x, w, batch, in, out, pulls, numbers);
-    else
-        affine_update_plain(dy, x, w, batch, in, out, pulls, numbers);
+    affine_update_rows(dy, x, w, batch, in, out, 0, out, pulls, numbers);
 }
 template <class R>
 void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,

@@ -93,6 +93,40 @@ inline Set& active() {
 }
 inline std::string_view active_name() { return set_names[static_cast<std::size_t>(active())]; }
 
+// Told, on its own thread, when a kernel begins and ends; in programs that link the kernels, for traces. Other programs
+// are not watched. Where nobody watches it is a test of one pointer a call.
+class Watcher {
+public:
+    virtual void begins(const char* kernel) = 0;
+    virtual void ends() = 0;
+
+protected:
+    ~Watcher() = default;
+};
+inline constinit thread_local Watcher* watcher = nullptr;
+
+namespace detail {
+
+// While it lives its kernel is watched and none inside it.
+class Watched {
+public:
+    explicit Watched(const char* kernel) : by_(watcher) {
+        watcher = nullptr;
+        by_->begins(kernel);
+    }
+    Watched(const Watched&) = delete;
+    Watched& operator=(const Watched&) = delete;
+    ~Watched() {
+        by_->ends();
+        watcher = by_;
+    }
+
+private:
+    Watcher* by_;
+};
+
+}  // namespace detail
+
 }  // namespace tessera::kernels
 
 // TESSERA_DISPATCH(name, R, (parameters), (arguments)) defines `name` over an always-inline template
@@ -110,10 +144,18 @@ inline std::string_view active_name() { return set_names[static_cast<std::size_t
 #define TESSERA_KERNELS_OPEN inline namespace linked {
 #define TESSERA_KERNELS_CLOSE }
 #define TESSERA_KERNELS_INLINE
+// Calls itself once more, unwatched, so that the way without a watcher stays a jump.
+#define TESSERA_KERNELS_WATCH(name, arguments)     \
+    if (watcher) [[unlikely]] {                    \
+        const detail::Watched watched(#name);      \
+        name arguments;                            \
+        return;                                    \
+    }
 #else
 #define TESSERA_KERNELS_OPEN
 #define TESSERA_KERNELS_CLOSE
 #define TESSERA_KERNELS_INLINE inline
+#define TESSERA_KERNELS_WATCH(name, arguments)
 #endif
 #ifdef TESSERA_X86
 #define TESSERA_DISPATCH(name, R, parameters, arguments)                                                           \
@@ -127,6 +169,7 @@ inline std::string_view active_name() { return set_names[static_cast<std::size_t
     }                                                                                                              \
     TESSERA_KERNELS_OPEN                                                                                           \
     [[gnu::noinline]] TESSERA_KERNELS_INLINE void name parameters {                                                \
+        TESSERA_KERNELS_WATCH(name, arguments)                                                                     \
         switch (active()) {                                                                                        \
             case Set::amx:                                                                                         \
             case Set::avx512: detail::name##_avx512 arguments; return;                                             \
@@ -141,7 +184,10 @@ inline std::string_view active_name() { return set_names[static_cast<std::size_t
     inline void name##_portable parameters { name##_body<R, 16> arguments; }                     \
     }                                                                                            \
     TESSERA_KERNELS_OPEN                                                                         \
-    TESSERA_KERNELS_INLINE void name parameters { detail::name##_portable arguments; }           \
+    TESSERA_KERNELS_INLINE void name parameters {                                                \
+        TESSERA_KERNELS_WATCH(name, arguments)                                                   \
+        detail::name##_portable arguments;                                                       \
+    }                                                                                            \
     TESSERA_KERNELS_CLOSE
 #endif
 #endif

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include <tessera/kernels/vector.hpp>
@@ -43,13 +44,17 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void exponentials(R* x, std::size_t n) {
     if constexpr (std::is_same_v<R, float>) {
         constexpr std::size_t lanes = VectorOf<float, Bytes>::lanes;
-        std::size_t j = 0;
-        for (; j + lanes <= n; j += lanes) exponential<Bytes>(x + j);
-        if (j == n) return;
         float rest[lanes] = {};
-        for (std::size_t i = j; i < n; ++i) rest[i - j] = x[i];
+        if (n < lanes) {
+            for (std::size_t j = 0; j < n; ++j) rest[j] = x[j];
+            exponential<Bytes>(rest);
+            for (std::size_t j = 0; j < n; ++j) x[j] = rest[j];
+            return;
+        }
+        std::memcpy(rest, x + n - lanes, sizeof rest);  // before its first numbers are done: they are done twice
+        for (std::size_t j = 0; j + lanes <= n; j += lanes) exponential<Bytes>(x + j);
         exponential<Bytes>(rest);
-        for (std::size_t i = j; i < n; ++i) x[i] = rest[i - j];
+        std::memcpy(x + n - lanes, rest, sizeof rest);
     } else {
         for (std::size_t j = 0; j < n; ++j) x[j] = std::exp(x[j]);
     }
@@ -80,7 +85,8 @@ TESSERA_INLINE void leaky_relu_body(const R* x, R* y, std::size_t n, R slope) {
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     std::size_t j = 0;
     for (; j + lanes <= n; j += lanes) {
-        const Held<R, Bytes> v = *reinterpret_cast<const Vec*>(x + j);
+        Held<R, Bytes> v = *reinterpret_cast<const Vec*>(x + j);
+        unfused(v);  // GCC would read it three times
         const Held<R, Bytes> below = slope != 0 ? slope * v : Held<R, Bytes>{};
         *reinterpret_cast<Vec*>(y + j) = v > R(0) ? v : below;
     }
