@@ -68,6 +68,17 @@ TEST_CASE("L-SPA-1 and L-GEN-10 RSM with D = 1 is FedAvg with uniform weights, b
     }
 }
 
+TEST_CASE("a sparse visit is billed what its mask leaves of the model, also behind a type-erased one") {
+    const auto bill = [](auto run) { return run.round(sample::Everyone{}).flops; };
+    const double dense = bill(federation(FedAvg<>{}));
+    const double half = bill(federation(Rsm{.masking = {.density = 0.5}}));
+    CHECK(bill(federation(Rsm{.masking = {.density = 1}})) == dense);
+    CHECK(half < 0.75 * dense);  // half of each tensor, up to rounding of the smallest
+    CHECK(half > 0.25 * dense);
+    const nn::AnyModel<float> any{Net{}};
+    CHECK(bill(Federation<Rsm, nn::AnyModel<float>>{any, toy_data(), Rsm{.masking = {.density = 0.5}}, usual}) == half);
+}
+
 TEST_CASE("L-SPA-2 DST with a prune rate of 0 is RSM, bit for bit") {
     auto still = federation(Dst{.masking = {.prune_rate = 0}});
     auto fixed = federation(Rsm{});

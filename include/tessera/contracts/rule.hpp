@@ -34,7 +34,9 @@ class Walk {
                   "remembers, `template <class R> struct Memory`)");
 
 public:
-    Walk(const Site<M>& at, const Q& rule, const Terms<real<M>>& terms) : at_(at), rule_(rule), terms_(terms) {}
+    Walk(const Site<M>& at, const Q& rule, const Terms<real<M>>& terms) : at_(at), rule_(rule), terms_(terms) {
+        if constexpr (CountedModel<M>) flops_ = at.model->forward_flops();
+    }
 
     void operator()(Vec<real<M>>& x, const Batch<real<M>>& b) {
         if constexpr (Rule<Q, M>) {
@@ -42,6 +44,10 @@ public:
             tally.loss += rule_.step(at_, x, b, terms_, memory_);
             tally.steps += 1;
             tally.examples += b.size();
+            if constexpr (CountedModel<M>) {
+                tally.counted += b.size();
+                tally.forward_flops += flops_ * static_cast<double>(b.size());
+            }
         }
     }
 
@@ -50,6 +56,7 @@ private:
     Q rule_;
     Terms<real<M>> terms_;
     memory_t<Q, real<M>> memory_{};
+    double flops_ = 0;  // of a forward pass over one example
 };
 
 template <Model M, class Q>

@@ -30,6 +30,8 @@ constexpr std::array<std::string_view, 2> words_of(Pass) { return {"shared", "ow
 struct Tally {
     double loss = 0;  // sum over steps of the batch's mean loss
     std::uint64_t steps = 0, examples = 0;
+    std::uint64_t counted = 0;  // of the examples, on a model that says what it costs: a sparse one less than the run's
+    double forward_flops = 0;   // of those
 };
 
 template <class R>

@@ -7,8 +7,6 @@
 // one order per pattern, whatever the batch or the place in it.
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -17,113 +15,9 @@
 
 #include <tessera/core/arena.hpp>
 #include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/sparse_pattern.hpp>
 
 namespace tessera::kernels {
-
-// f(number of a word's first bit, the word's bits that lie in [begin, end))
-template <class F>
-void each_word(const std::uint64_t* words, std::size_t begin, std::size_t end, F&& f) {
-    for (std::size_t j = begin; j < end; j = (j / 64 + 1) * 64) {
-        std::uint64_t bits = words[j / 64] >> (j % 64) << (j % 64);
-        const std::size_t base = j / 64 * 64;
-        if (end - base < 64) bits &= (std::uint64_t{1} << (end - base)) - 1;
-        f(base, bits);
-    }
-}
-
-// The ones of a matrix, panel by panel of columns and in a panel row by row: one run of them for each panel and row.
-// Run i ends at ends[i], where the next begins; columns count from the panel's first. The values of a run stand in one
-// piece from first[i] on, or, where there is no `first`, each where `source` says.
-struct SparsePlaces {
-    std::size_t rows = 0, columns = 0, panel = 1, count = 0;
-    const std::uint32_t* ends = nullptr;
-    const std::uint32_t* first = nullptr;
-    const std::uint16_t* column = nullptr;
-    const std::uint32_t* source = nullptr;
-};
-
-// What the kernels read of a mask's [out][in] matrix, made once.
-class SparsePattern {
-public:
-    SparsePattern() = default;
-    // The matrix begins at bit `begin` of the mask's words. Without `transposed` there is no input gradient.
-    SparsePattern(const std::uint64_t* words, std::size_t begin, std::size_t out, std::size_t in, bool transposed)
-        : out_(out), in_(in) {
-        std::size_t count = 0;
-        each_word(words, begin, begin + out * in, [&](std::size_t, std::uint64_t bits) {
-            count += static_cast<std::size_t>(std::popcount(bits));
-        });
-        while (panel_ < widest_panel && count * panel_ < out * in * ones_in_a_run) panel_ *= 2;
-        column_.resize(count);
-        ends_.resize(runs(in, out));
-        first_.resize(ends_.size());
-        for (std::size_t r = 0, k = 0; r < out; ++r)
-            for (std::size_t p = 0; p * panel_ < in; ++p) {
-                const std::size_t from = begin + r * in + p * panel_, to = from + std::min(panel_, in - p * panel_);
-                first_[p * out + r] = static_cast<std::uint32_t>(k);
-                each_word(words, from, to, [&](std::size_t, std::uint64_t bits) {
-                    k += static_cast<std::size_t>(std::popcount(bits));
-                });
-                ends_[p * out + r] = static_cast<std::uint32_t>(k) - first_[p * out + r];
-            }
-        add_up(ends_);
-        for (std::size_t p = 0; p * panel_ < in; ++p)
-            for (std::size_t r = 0; r < out; ++r) {
-                const std::size_t from = begin + r * in + p * panel_, to = from + std::min(panel_, in - p * panel_);
-                std::uint32_t& at = ends_[p * out + r];  // the run's begin, and when it is written its end
-                each_word(words, from, to, [&](std::size_t base, std::uint64_t bits) {
-                    for (; bits != 0; bits &= bits - 1)
-                        column_[at++] =
-                            static_cast<std::uint16_t>(base + static_cast<std::size_t>(std::countr_zero(bits)) - from);
-                });
-            }
-        if (transposed) transpose();
-    }
-
-    std::size_t count() const { return column_.size(); }
-    SparsePlaces places() const {
-        return {out_, in_, panel_, count(), ends_.data(), first_.data(), column_.data(), nullptr};
-    }
-    SparsePlaces transposed() const {
-        return {in_, out_, panel_, count(), turned_ends_.data(), nullptr, turned_column_.data(), source_.data()};
-    }
-
-private:
-    // A run that is shorter costs more to enter and to leave than its panel in L1 gives back.
-    static constexpr std::size_t ones_in_a_run = 48, widest_panel = 1024;
-
-    // Lengths become begins.
-    static void add_up(Vec<std::uint32_t>& lengths) {
-        std::uint32_t sum = 0;
-        for (auto& n : lengths) n = std::exchange(sum, sum + n);
-    }
-    std::size_t runs(std::size_t columns, std::size_t rows) const { return (columns + panel_ - 1) / panel_ * rows; }
-
-    template <class F>  // f(r, c, packed place), run by run
-    void each(F&& f) const {
-        std::size_t k = 0;
-        for (std::size_t p = 0; p * panel_ < in_; ++p)
-            for (std::size_t r = 0; r < out_; ++r)
-                for (std::size_t to = first_[p * out_ + r]; k < ends_[p * out_ + r]; ++k, ++to)
-                    f(r, p * panel_ + column_[k], to);
-    }
-    void transpose() {
-        turned_ends_.assign(runs(out_, in_), 0);
-        turned_column_.resize(count());
-        source_.resize(count());
-        each([&](std::size_t r, std::size_t c, std::size_t) { ++turned_ends_[r / panel_ * in_ + c]; });
-        add_up(turned_ends_);
-        each([&](std::size_t r, std::size_t c, std::size_t k) {
-            const std::uint32_t to = turned_ends_[r / panel_ * in_ + c]++;
-            turned_column_[to] = static_cast<std::uint16_t>(r % panel_);
-            source_[to] = static_cast<std::uint32_t>(k);
-        });
-    }
-
-    std::size_t out_ = 0, in_ = 0, panel_ = 64;
-    Vec<std::uint32_t> ends_, first_, turned_ends_, source_;
-    Vec<std::uint16_t> column_, turned_column_;
-};
 
 // Examples come in vectors of this many, whatever the kernel set.
 template <class R>
@@ -135,27 +29,34 @@ constexpr std::size_t padded(std::size_t batch) {
 
 namespace detail {
 
-// Registers of examples in a whole block. A block of 64 floats is faster than one of 128 (3.0 against 3.4 ns a weight,
-// 784x256, density 0.2): twice as many columns of it stay in L1.
-inline constexpr std::size_t whole_block = 4;
-// The hot set has a block of any width for what is left over, the others make it of single registers.
+// The set that is tuned, with 32 registers of 16 floats.
 template <class R, std::size_t Bytes>
-inline constexpr bool any_width = Bytes == 64 && sizeof(R) == 4;
+inline constexpr bool hot_set = Bytes == 64 && sizeof(R) == 4;
+// Registers of examples in a whole block: one row's sums fill a quarter of the registers, three rows' three quarters.
+template <class R, std::size_t Bytes>
+inline constexpr std::size_t whole_block = hot_set<R, Bytes> ? 8 : 4;
 template <std::size_t N>
 using Count = std::integral_constant<std::size_t, N>;
 
-// f(first example, registers) for the blocks of a padded batch.
+// Blocks of a padded batch: whole ones, and for what is left over 4, 2 and 1 registers in the hot set, 1 in the others.
+template <class R, std::size_t Bytes>
+constexpr std::size_t block_width(std::size_t left) {
+    std::size_t registers = whole_block<R, Bytes>;
+    while (registers * VectorOf<R, Bytes>::lanes > left) registers = hot_set<R, Bytes> ? registers / 2 : 1;
+    return registers * VectorOf<R, Bytes>::lanes;
+}
+// f(first example, registers) for each of them.
 template <class R, std::size_t Bytes, class F>
 TESSERA_INLINE void for_blocks(std::size_t examples, const F& f) {
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, wide = whole_block * lanes;
-    std::size_t e = 0;
-    for (; e + wide <= examples; e += wide) f(e, Count<whole_block>{});
-    if constexpr (any_width<R, Bytes>) {
-        if (examples - e == lanes) f(e, Count<1>{});
-        if (examples - e == 2 * lanes) f(e, Count<2>{});
-        if (examples - e == 3 * lanes) f(e, Count<3>{});
-    } else {
-        for (; e < examples; e += lanes) f(e, Count<1>{});
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    for (std::size_t e = 0, width = 0; e < examples; e += width) {
+        width = block_width<R, Bytes>(examples - e);
+        if (width == whole_block<R, Bytes> * lanes) f(e, Count<whole_block<R, Bytes>>{});
+        if constexpr (hot_set<R, Bytes>) {
+            if (width == 4 * lanes) f(e, Count<4>{});
+            if (width == 2 * lanes) f(e, Count<2>{});
+        }
+        if (width == lanes) f(e, Count<1>{});
     }
 }
 // Every lane of out is lane I of its four neighbours.
@@ -177,7 +78,7 @@ TESSERA_INLINE void repeat_four(const R* four, Held<R, Bytes>& out, std::index_s
 
 // y[r] = start[r] + sum of values x[column] over the ones of row r, in their order.
 template <class R, std::size_t Bytes, std::size_t N, bool Elsewhere>
-TESSERA_INLINE void sparse_block(const SparsePlaces& p, const R* values, const R* start, const R* x, R* y) {
+TESSERA_INLINE void sparse_block(const SparseOrder& p, const R* values, const R* start, const R* x, R* y) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
     constexpr auto all = std::make_index_sequence<lanes>{};
@@ -190,21 +91,21 @@ TESSERA_INLINE void sparse_block(const SparsePlaces& p, const R* values, const R
             Held<R, Bytes> sum[N];
             if (panel == 0) {
                 const Held<R, Bytes> first = Held<R, Bytes>{} + (start ? start[r] : R(0));
-#pragma GCC unroll 4
+#pragma GCC unroll 8
                 for (std::size_t v = 0; v < N; ++v) sum[v] = first;
             } else {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
                 for (std::size_t v = 0; v < N; ++v) sum[v] = *reinterpret_cast<const Vec*>(to + v * lanes);
             }
             const auto add = [&](std::size_t column, const auto& w) __attribute__((always_inline)) {
                 const R* from = forget(x + column * width);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
                 for (std::size_t v = 0; v < N; ++v) sum[v] += w * *reinterpret_cast<const Vec*>(from + v * lanes);
             };
             const auto at = [&](std::size_t i) __attribute__((always_inline)) {
                 return value[Elsewhere ? p.source[i] : i];
             };
-            if constexpr (any_width<R, Bytes>)
+            if constexpr (hot_set<R, Bytes>)
                 for (; k + 4 <= end; k += 4) {
                     std::uint64_t columns;
                     std::memcpy(&columns, p.column + k, sizeof columns);
@@ -222,15 +123,79 @@ TESSERA_INLINE void sparse_block(const SparsePlaces& p, const R* values, const R
                     }
                 }
             for (; k < end; ++k) add(p.column[k], at(k));
-#pragma GCC unroll 4
+#pragma GCC unroll 8
             for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to + v * lanes) = sum[v];
         }
 }
+// Keeps a number that is used several times from being loaded each time, as GCC would.
+template <class T>
+TESSERA_INLINE void in_register([[maybe_unused]] T& loaded) {
+#if defined(__clang__)
+#elif defined(__x86_64__)
+    asm("" : "+v"(loaded));
+#elif defined(__aarch64__)
+    asm("" : "+w"(loaded));
+#endif
+}
+
+// The same, three rows at a time: a register of x that two or three of them want is loaded once.
+template <class R, std::size_t Bytes, std::size_t N>
+TESSERA_INLINE void sparse_block_of_three(const SparseOrder& p, const R* values, const R* start, const R* x, R* y) {
+    using Vec = V<R, Bytes>;
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
+    alignas(64) R spare[width];  // for rows behind the last
+    const std::uint32_t* end = p.ends;
+    const std::uint32_t* source = p.source;
+    std::size_t k = 0;
+    for (std::size_t panel = 0; panel < p.columns; panel += p.panel, x += p.panel * width)
+        for (std::size_t r = 0; r < p.rows; r += 3) {
+            Held<R, Bytes> sum[3][N];
+            const auto to = [&](std::size_t q) __attribute__((always_inline)) {
+                return r + q < p.rows ? y + (r + q) * width : spare;
+            };
+#pragma GCC unroll 3
+            for (std::size_t q = 0; q < 3; ++q) {
+                const Held<R, Bytes> first = Held<R, Bytes>{} + (start && r + q < p.rows ? start[r + q] : R(0));
+                const R* from = to(q);
+#pragma GCC unroll 8
+                for (std::size_t v = 0; v < N; ++v)
+                    sum[q][v] = panel == 0 ? first : Held<R, Bytes>(*reinterpret_cast<const Vec*>(from + v * lanes));
+            }
+            const auto list = [&](auto subset) __attribute__((always_inline)) {
+                constexpr std::size_t which = decltype(subset)::value;
+                for (const std::size_t last = *end++; k < last; ++k) {
+                    const R* from = forget(x + p.column[k] * width);
+                    R w[3] = {};
+#pragma GCC unroll 3
+                    for (std::size_t q = 0; q < 3; ++q)
+                        if (which >> q & 1) w[q] = values[*source++];
+#pragma GCC unroll 8
+                    for (std::size_t v = 0; v < N; ++v) {
+                        Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from + v * lanes);
+                        if constexpr (which != 1 && which != 2 && which != 4) in_register(here);
+#pragma GCC unroll 3
+                        for (std::size_t q = 0; q < 3; ++q)
+                            if (which >> q & 1) sum[q][v] += w[q] * here;
+                    }
+                }
+            };
+            list(Count<7>{}), list(Count<6>{}), list(Count<5>{}), list(Count<4>{});
+            list(Count<3>{}), list(Count<2>{}), list(Count<1>{});
+#pragma GCC unroll 3
+            for (std::size_t q = 0; q < 3; ++q) {
+                R* there = to(q);
+#pragma GCC unroll 8
+                for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(there + v * lanes) = sum[q][v];
+            }
+        }
+}
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void sparse_products_body(SparsePlaces p, const R* values, const R* start, const R* x, R* y,
+TESSERA_INLINE void sparse_products_body(SparseOrder p, const R* values, const R* start, const R* x, R* y,
                                          std::size_t examples) {
     for_blocks<R, Bytes>(examples, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
-        if (!p.first)
+        if (p.together == 3)
+            sparse_block_of_three<R, Bytes, registers()>(p, values, start, x + e * p.columns, y + e * p.rows);
+        else if (!p.first)
             sparse_block<R, Bytes, registers(), true>(p, values, start, x + e * p.columns, y + e * p.rows);
         else
             sparse_block<R, Bytes, registers(), false>(p, values, start, x + e * p.columns, y + e * p.rows);
@@ -286,7 +251,7 @@ struct SparseEnd {
 
 // sum over the examples of dy[r] x[column], for the ones of the matrix; a register of them is folded at once.
 template <class R, std::size_t Bytes, std::size_t N>
-TESSERA_INLINE void sampled_block(const SparsePlaces& p, const R* x, const R* dy, const SparseEnd<R>& end) {
+TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy, const SparseEnd<R>& end) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
     std::size_t k = 0, run = 0;
@@ -295,35 +260,50 @@ TESSERA_INLINE void sampled_block(const SparsePlaces& p, const R* x, const R* dy
             const std::size_t last = p.ends[run], there = p.first[run] - k;
             if (k == last) continue;
             Held<R, Bytes> d[N];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
             for (std::size_t v = 0; v < N; ++v) d[v] = *reinterpret_cast<const Vec*>(dy + r * width + v * lanes);
-            const auto some = [&]<std::size_t Some>(std::size_t n) __attribute__((always_inline)) {
-                Held<R, Bytes> acc[lanes];
-#pragma GCC unroll 16
-                for (std::size_t i = 0; i < lanes; ++i) {
-                    if (i >= Some) {
-                        acc[i] = Held<R, Bytes>{};
-                        continue;
-                    }
-                    const R* from = forget(x + p.column[k + (i < n ? i : n - 1)] * width);
-                    acc[i] = d[0] * *reinterpret_cast<const Vec*>(from);
-#pragma GCC unroll 4
-                    for (std::size_t v = 1; v < N; ++v)
-                        acc[i] += d[v] * *reinterpret_cast<const Vec*>(from + v * lanes);
-                }
-                fold_lanes<R, Bytes, lanes / 2, lanes>(acc);
-                const Held<R, Bytes> sums = acc[0];
-                end.template take<Bytes>(k + there, n, p.count, sums);
-                k += n;
+            const auto product = [&](std::size_t column, Held<R, Bytes>& sum) __attribute__((always_inline)) {
+                const R* from = forget(x + column * width);
+                sum = d[0] * *reinterpret_cast<const Vec*>(from);
+#pragma GCC unroll 8
+                for (std::size_t v = 1; v < N; ++v) sum += d[v] * *reinterpret_cast<const Vec*>(from + v * lanes);
             };
-            while (last - k >= lanes) some.template operator()<lanes>(lanes);
-            if (last - k > lanes / 2) some.template operator()<lanes>(last - k);
-            else if (last - k > lanes / 4) some.template operator()<lanes / 2>(last - k);
-            else if (last - k > 0) some.template operator()<lanes / 4>(last - k);
+            if constexpr (hot_set<R, Bytes>) {  // four at a time are half folded at once, sixteen together to the end
+                const auto four = [&](std::size_t i, Held<R, Bytes>& half) __attribute__((always_inline)) {
+                    std::uint64_t columns;
+                    std::memcpy(&columns, p.column + k + i, sizeof columns);
+                    Held<R, Bytes> acc[4];
+#pragma GCC unroll 4
+                    for (std::size_t j = 0; j < 4; ++j) product(columns >> (16 * j) & 0xFFFF, acc[j]);
+                    fold_lanes<R, Bytes, lanes / 2, 4>(acc);
+                    half = acc[0];
+                };
+                for (std::size_t n; k < last; k += n) {
+                    n = last - k < lanes ? last - k : lanes;
+                    Held<R, Bytes> half[4] = {};
+                    four(0, half[0]);
+                    if (n > 4) four(4, half[1]);
+                    if (n > 8) four(8, half[2]);
+                    if (n > 12) four(12, half[3]);
+                    fold_lanes<R, Bytes, lanes / 8, 4>(half);
+                    const Held<R, Bytes> sums = half[0];
+                    end.template take<Bytes>(k + there, n, p.count, sums);
+                }
+            } else {
+                for (std::size_t n; k < last; k += n) {
+                    n = last - k < lanes ? last - k : lanes;
+                    Held<R, Bytes> acc[lanes];
+#pragma GCC unroll 16
+                    for (std::size_t i = 0; i < lanes; ++i) product(p.column[k + (i < n ? i : 0)], acc[i]);
+                    fold_lanes<R, Bytes, lanes / 2, lanes>(acc);
+                    const Held<R, Bytes> sums = acc[0];
+                    end.template take<Bytes>(k + there, n, p.count, sums);
+                }
+            }
         }
 }
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void sparse_weights_body(SparsePlaces p, const R* x, const R* dy, SparseEnd<R> end,
+TESSERA_INLINE void sparse_weights_body(SparseOrder p, const R* x, const R* dy, SparseEnd<R> end,
                                         std::size_t examples) {
     for_blocks<R, Bytes>(examples, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
         SparseEnd<R> here = end;
@@ -359,14 +339,10 @@ TESSERA_INLINE void turn(Held<R, Bytes>* a) {
 // examples.
 template <class R, std::size_t Bytes, class F>
 TESSERA_INLINE void for_strips(std::size_t examples, std::size_t numbers, const F& f) {
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, wide = whole_block * lanes;
-    for (std::size_t e = 0; e < examples; e += lanes) {
-        std::size_t begin = e / wide * wide, width = wide;  // of the block, as for_blocks cuts them
-        if (examples - begin < wide) {
-            begin = any_width<R, Bytes> ? begin : e;
-            width = any_width<R, Bytes> ? examples - begin : lanes;
-        }
-        f(e, begin * numbers + (e - begin), width);
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    for (std::size_t begin = 0, width = 0; begin < examples; begin += width) {
+        width = block_width<R, Bytes>(examples - begin);
+        for (std::size_t e = begin; e < begin + width; e += lanes) f(e, begin * numbers + (e - begin), width);
     }
 }
 template <class R, std::size_t Bytes>
@@ -444,11 +420,11 @@ TESSERA_INLINE void block_sums_body(const R* blocks, R* sums, std::size_t number
 
 #define TESSERA_SPARSE_KERNELS(R)                                                                                    \
     TESSERA_DISPATCH(sparse_products, R,                                                                             \
-                     (kernels::SparsePlaces places, const R* values, const R* start, const R* x, R* y,               \
+                     (kernels::SparseOrder places, const R* values, const R* start, const R* x, R* y,               \
                       std::size_t examples),                                                                         \
                      (places, values, start, x, y, examples))                                                        \
     TESSERA_DISPATCH(sparse_weights, R,                                                                              \
-                     (kernels::SparsePlaces places, const R* x, const R* dy, kernels::detail::SparseEnd<R> end,      \
+                     (kernels::SparseOrder places, const R* x, const R* dy, kernels::detail::SparseEnd<R> end,      \
                       std::size_t examples),                                                                         \
                      (places, x, dy, end, examples))                                                                 \
     TESSERA_DISPATCH(to_blocks, R,                                                                                   \
@@ -477,14 +453,14 @@ void sparse_input_gradient(const SparsePattern& pattern, const R* w, const R* dy
 // dw[r][c] = sum over the examples of dy[r] x[c], where w[r][c] exists
 template <class R>
 void sparse_weight_gradient(const SparsePattern& pattern, const R* dy, const R* x, R* dw, std::size_t batch) {
-    sparse_weights(pattern.places(), x, dy, detail::SparseEnd<R>{.sums = dw}, padded<R>(batch));
+    sparse_weights(pattern.row_by_row(), x, dy, detail::SparseEnd<R>{.sums = dw}, padded<R>(batch));
 }
 // The same gradient, and the update of w with it.
 template <class R>
 void sparse_update(const SparsePattern& pattern, const R* dy, const R* x, R* w, std::size_t batch,
                    const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
     const Scratch<R> sums(pattern.count());  // of all blocks but the last
-    sparse_weights(pattern.places(), x, dy,
+    sparse_weights(pattern.row_by_row(), x, dy,
                    detail::SparseEnd<R>{.sums = sums.data(), .values = w, .pulls = pulls, .numbers = numbers},
                    padded<R>(batch));
 }

@@ -14,6 +14,7 @@
 #include <tessera/contracts/sparse.hpp>
 #include <tessera/core/arena.hpp>
 #include <tessera/core/mask.hpp>
+#include <tessera/kernels/expand.hpp>
 #include <tessera/nn/layer.hpp>
 #include <tessera/nn/sparse_layers.hpp>
 
@@ -121,7 +122,8 @@ public:
     }
     Vec<Real> whole(In<Real> packed) const {
         Vec<Real> dense(mask_->size());
-        detail::fill_active(*mask_, 0, mask_->size(), packed.data(), dense.data());
+        const Real* from = packed.data();
+        kernels::expand(&from, mask_->words().data(), dense.data(), dense.data(), dense.size());
         return dense;
     }
 

@@ -9,7 +9,6 @@
 // executor, and a warm round takes nothing from the heap.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -19,6 +18,7 @@
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/plan.hpp>
 #include <tessera/core/arena.hpp>
+#include <tessera/core/clock.hpp>
 #include <tessera/core/denormals.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/exec/serial.hpp>
@@ -36,7 +36,7 @@ struct RoundReport {
     std::size_t trained = 0, diverged = 0;
     std::uint64_t bytes_up = 0, bytes_down = 0;          // measured on the wire form, frames included
     double formula_bytes_up = 0, formula_bytes_down = 0;  // the papers' count
-    double flops = 0;                                     // three forward passes per example trained on
+    double flops = 0;  // three forward passes per example trained on, of what is active in a sparse model
     double train_loss = 0;                                // mean over steps
     Fingerprint state{};
 };
@@ -72,7 +72,7 @@ public:
     template <Sampler S, Executor E = exec::Serial>
     RoundReport round(const S& sampler, const E& executor = {}) {
         detail::validate_all(executor);
-        const auto begin = std::chrono::steady_clock::now();
+        const double begin = clock_seconds();
         const Arena::Use use(*arena_);
         const Plan plan = sampler.plan(Key{settings().seed}, server_.round(), candidates_);
         prepare_workers(executor.concurrency());
@@ -100,7 +100,7 @@ public:
         settle(plan, visits, report);
         for (const auto& worker : workers_) worker->arena.hand_back();
         report.state = fingerprint();
-        report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        report.seconds = clock_seconds() - begin;
         return report;
     }
 
@@ -252,6 +252,8 @@ private:
             tally.loss += v.tally.loss;
             tally.steps += v.tally.steps;
             tally.examples += v.tally.examples;
+            tally.counted += v.tally.counted;
+            tally.forward_flops += v.tally.forward_flops;
             report.diverged += !v.sound;
             if (settings().stateless) continue;
             if (v.sound && report.outcome.counted) {
@@ -265,7 +267,8 @@ private:
         report.trained = plan.size();
         if (tally.steps > 0) report.train_loss = tally.loss / static_cast<double>(tally.steps);
         if constexpr (CountedModel<M>)
-            report.flops = 3 * setup_->model.forward_flops() * static_cast<double>(tally.examples);
+            report.flops = 3 * (tally.forward_flops + setup_->model.forward_flops() *
+                                                          static_cast<double>(tally.examples - tally.counted));
     }
 
     ClientData set_aside() const { return {&data_.pool().examples(), data_.split().server}; }

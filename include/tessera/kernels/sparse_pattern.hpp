@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Where the ones of a mask's matrix are, in the orders in which the sparse kernels read them (kernels/sparse.hpp).
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <tessera/core/arena.hpp>
+
+namespace tessera::kernels {
+
+// f(number of a word's first bit, the word's bits that lie in [begin, end))
+template <class F>
+void each_word(const std::uint64_t* words, std::size_t begin, std::size_t end, F&& f) {
+    for (std::size_t j = begin; j < end; j = (j / 64 + 1) * 64) {
+        std::uint64_t bits = words[j / 64] >> (j % 64) << (j % 64);
+        const std::size_t base = j / 64 * 64;
+        if (end - base < 64) bits &= (std::uint64_t{1} << (end - base)) - 1;
+        f(base, bits);
+    }
+}
+
+// The ones of a matrix, panel by panel of columns. Columns count from the panel's first; four more may be read behind
+// the last.
+//
+// One row at a time: one list for each panel and row. It ends at ends[i], where the next begins. The values of a list
+// stand in one piece from first[i] on, or, where there is no `first`, each where `source` says.
+//
+// Three rows together: seven lists for each panel and three rows, of the columns that all three have, that two have,
+// and that one has: subset 7 first (bit q: the q-th of them), subset 1 last. Then `source` has a place for each row of
+// the subset, column after column.
+struct SparseOrder {
+    std::size_t rows = 0, columns = 0, panel = 1, count = 0, together = 1;
+    const std::uint32_t* ends = nullptr;
+    const std::uint32_t* first = nullptr;
+    const std::uint16_t* column = nullptr;
+    const std::uint32_t* source = nullptr;
+};
+
+namespace detail {
+
+template <class F>
+void each_one(std::uint64_t bits, F&& f) {
+    for (; bits != 0; bits &= bits - 1) f(static_cast<std::size_t>(std::countr_zero(bits)));
+}
+
+// A matrix of bits whose rows begin at a word.
+struct BitMatrix {
+    std::size_t rows, columns, words;
+    Vec<std::uint64_t> bits;
+
+    BitMatrix(std::size_t r, std::size_t c) : rows(r), columns(c), words((c + 63) / 64), bits(r * words) {}
+    BitMatrix(const std::uint64_t* mask, std::size_t begin, std::size_t r, std::size_t c) : BitMatrix(r, c) {
+        for (std::size_t i = 0; i < rows; ++i)
+            for (std::size_t j = 0; j < words; ++j) {
+                const std::size_t from = begin + i * columns + 64 * j, left = columns - 64 * j, shift = from % 64;
+                std::uint64_t word = mask[from / 64] >> shift;
+                const std::size_t wanted = left < 64 ? left : 64;
+                if (shift + wanted > 64) word |= mask[from / 64 + 1] << (64 - shift);
+                if (left < 64) word &= (std::uint64_t{1} << left) - 1;
+                bits[i * words + j] = word;
+            }
+    }
+    std::uint64_t word(std::size_t row, std::size_t j) const { return row < rows ? bits[row * words + j] : 0; }
+
+    BitMatrix turned() const {
+        BitMatrix out(columns, rows);
+        for (std::size_t i = 0; i < rows; i += 64)
+            for (std::size_t j = 0; j < words; ++j) {
+                std::uint64_t square[64];
+                for (std::size_t k = 0; k < 64; ++k) square[k] = word(i + k, j);
+                // Swaps what lies off the diagonal: squares of 32, then of 16, ..., then single bits.
+                std::uint64_t low = 0xFFFFFFFF;
+                for (std::size_t s = 32; s > 0; s /= 2, low ^= low << s)
+                    for (std::size_t k = 0; k < 64; k = (k + s + 1) & ~s) {
+                        const std::uint64_t differ = (square[k] >> s ^ square[k + s]) & low;
+                        square[k] ^= differ << s;
+                        square[k + s] ^= differ;
+                    }
+                for (std::size_t k = 0; k < 64 && 64 * j + k < columns; ++k)
+                    out.bits[(64 * j + k) * out.words + i / 64] = square[k];
+            }
+        return out;
+    }
+};
+
+// The lists of one matrix. A turned one has the rows of the weights as its columns: packed numbers run along them.
+struct SparseLists {
+    Vec<std::uint32_t> ends, first, source;
+    Vec<std::uint16_t> column;
+
+    // next[r]: the packed number of the first one of the weights' row r.
+    void row_by_row(const BitMatrix& m, std::size_t panel, std::size_t count, bool turned, Vec<std::uint32_t> next) {
+        const std::size_t lists = (m.columns + panel - 1) / panel * m.rows;
+        ends.resize(lists);
+        if (turned) source.resize(count);
+        else first.resize(lists);
+        column.resize(count + 4);
+        std::size_t k = 0, list = 0;
+        for (std::size_t from = 0; from < m.columns; from += panel)
+            for (std::size_t r = 0; r < m.rows; ++r, ++list) {
+                const std::size_t begin = r * m.words * 64, before = k;
+                each_word(m.bits.data(), begin + from, begin + std::min(m.columns, from + panel),
+                          [&](std::size_t base, std::uint64_t bits) {
+                              each_one(bits, [&](std::size_t b) {
+                                  const std::size_t c = base + b - begin;
+                                  if (turned) source[k] = next[c]++;
+                                  column[k++] = static_cast<std::uint16_t>(c - from);
+                              });
+                          });
+                ends[list] = static_cast<std::uint32_t>(k);
+                if (!turned) first[list] = std::exchange(next[r], static_cast<std::uint32_t>(next[r] + k - before));
+            }
+    }
+    void three_rows_together(const BitMatrix& m, std::size_t count, bool turned, Vec<std::uint32_t> next) {
+        ends.resize(m.words * ((m.rows + 2) / 3) * 7);
+        source.resize(count);
+        column.resize(count + 4);
+        std::size_t k = 0, s = 0, list = 0;
+        for (std::size_t j = 0; j < m.words; ++j)
+            for (std::size_t r = 0; r < m.rows; r += 3) {
+                const std::uint64_t bits[3] = {m.word(r, j), m.word(r + 1, j), m.word(r + 2, j)};
+                std::uint32_t number[3][64];
+                for (std::size_t q = 0; q < 3; ++q)
+                    each_one(bits[q], [&](std::size_t b) { number[q][b] = next[turned ? 64 * j + b : r + q]++; });
+                for (std::size_t subset = 7; subset > 0; --subset) {
+                    std::uint64_t these = ~std::uint64_t{0};
+                    for (std::size_t q = 0; q < 3; ++q) these &= subset >> q & 1 ? bits[q] : ~bits[q];
+                    each_one(these, [&](std::size_t b) {
+                        column[k++] = static_cast<std::uint16_t>(b);
+                        for (std::size_t q = 0; q < 3; ++q)
+                            if (subset >> q & 1) source[s++] = number[q][b];
+                    });
+                    ends[list++] = static_cast<std::uint32_t>(k);
+                }
+            }
+    }
+};
+
+}  // namespace detail
+
+// What the kernels read of a mask's [out][in] matrix, made once.
+class SparsePattern {
+public:
+    SparsePattern() = default;
+    // The matrix begins at bit `begin` of the mask's words. Without `transposed` there is no input gradient.
+    SparsePattern(const std::uint64_t* words, std::size_t begin, std::size_t out, std::size_t in, bool transposed)
+        : out_(out), in_(in) {
+        const detail::BitMatrix ones(words, begin, out, in);
+        Vec<std::uint32_t> starts(out);
+        for (std::size_t r = 0; r < out; ++r) {
+            starts[r] = static_cast<std::uint32_t>(count_);
+            for (std::size_t j = 0; j < ones.words; ++j)
+                count_ += static_cast<std::size_t>(std::popcount(ones.word(r, j)));
+        }
+        while (panel_ < widest_panel && count_ * panel_ < out * in * ones_in_a_list) panel_ *= 2;
+        three_ = count_ > 0 && 100 * count_ >= percent_for_three * out * in;
+        rows_.row_by_row(ones, even(in), count_, false, starts);
+        if (three_) threes_.three_rows_together(ones, count_, false, starts);
+        if (!transposed) return;
+        if (three_) turned_.three_rows_together(ones.turned(), count_, true, std::move(starts));
+        else turned_.row_by_row(ones.turned(), even(out), count_, true, std::move(starts));
+    }
+
+    std::size_t count() const { return count_; }
+    SparseOrder row_by_row() const { return order(rows_, out_, in_, false); }
+    SparseOrder places() const { return order(three_ ? threes_ : rows_, out_, in_, three_); }
+    SparseOrder transposed() const { return order(turned_, in_, out_, three_); }
+
+private:
+    // A list that is shorter costs more to enter and to leave than its panel in L1 gives back; a wider panel is not in
+    // L1 any more: 128 examples of 64 columns are 32 KiB.
+    static constexpr std::size_t ones_in_a_list = 24, widest_panel = 256;
+    // From here on three rows have so many columns in common that seven short lists are worth it.
+    static constexpr std::size_t percent_for_three = 30;
+
+    SparseOrder order(const detail::SparseLists& lists, std::size_t rows, std::size_t columns,
+                      bool three) const {
+        return {rows, columns, three ? 64 : even(columns), count_, three ? 3u : 1u, lists.ends.data(),
+                lists.first.empty() ? nullptr : lists.first.data(), lists.column.data(), lists.source.data()};
+    }
+    // Panels of one width, or nearly: no sliver at the end.
+    std::size_t even(std::size_t columns) const {
+        const std::size_t panels = (columns + panel_ / 2) / panel_;
+        return panels > 1 ? (columns + panels - 1) / panels : columns > 0 ? columns : 1;
+    }
+
+    std::size_t out_ = 0, in_ = 0, count_ = 0, panel_ = 64;
+    bool three_ = false;
+    detail::SparseLists rows_, threes_, turned_;
+};
+
+}  // namespace tessera::kernels
