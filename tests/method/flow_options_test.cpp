@@ -203,6 +203,33 @@ TEST_CASE("clients are served with an adapted router, or with the one received; 
     CHECK(personal > global);
 }
 
+TEST_CASE("eval_adapt_global: clients are served what a visit leaves; otherwise w_g as received") {
+    const auto data = toy_data();
+    const auto share = data[0];
+    const Net model;
+    Workspace<float> workspace;
+    const Vec<float> w0 = initial_parameters(model, Key{1});
+    const Site<Net> at{.model = &model, .examples = share.examples, .ids = share.train, .key = Key{2}, .batch = 5,
+                       .initial = &w0, .workspace = &workspace};
+    const auto begins = [](const Vec<float>& x, const Vec<float>& with, std::size_t n) {
+        return same_bits(Vec<float>(x.data(), x.data() + n), Vec<float>(with.data(), with.data() + n));
+    };
+    for (const bool router : {true, false})
+        for (const bool global : {true, false}) {
+            CAPTURE(router);
+            CAPTURE(global);
+            const Method method{.local = {.rate = 0.1, .momentum = 0.5}, .local_epochs = 2, .joint_epochs = 2,
+                                .eval_adapt_psi = router, .eval_adapt_global = global};
+            const Vec<float> sent = detail::routed(method, at).start(w0, Key{1});
+            Nothing me;
+            const auto left = visit_at<Method, Net>(method, at, sent, me).x;
+            const auto served = method.serve(at, sent, Nothing{}).parameters();
+            CHECK(begins(served, left, sent.size()) == (router && global));
+            CHECK(begins(served, sent, w0.size()) == !global);
+            CHECK(begins(served, sent, sent.size()) == (!router && !global));
+        }
+}
+
 TEST_CASE("mix = output has one gate") {
     using One = Flow<gate::Chain<>>;
     const One method{.routing = {.mix = MixAt::output}};

@@ -91,6 +91,28 @@ TEST_CASE("figures are sound and go into a record") {
     CHECK(shorter.caption.find("left out: 4.") != std::string::npos);
 }
 
+TEST_CASE("branches alone and routed, pooled over sound clients; q0 by block") {
+    auto one = by_hand();
+    one.by = {{{{1, 1, 0, 0, 0}, 2}, {{0, 1, 1, 1, 0}, 1}, {{1, 1, 1, 1, 0}, 0.5}, {{1, 1, 0, 1, 0}, 0.75}}};
+    auto lost = one;
+    lost.loss_personal = std::numeric_limits<double>::infinity();
+    const auto worth = routing_worth({one, lost});
+    worth.validate();
+    CHECK(worth.categories == std::vector<std::string>{"w_g alone", "w_l alone", "soft policy", "hard policy",
+                                                       "the better branch"});
+    CHECK(worth.series[0].y == std::vector<double>{2 / 5.0, 3 / 5.0, 4 / 5.0, 3 / 5.0, 4 / 5.0});
+    for (std::size_t a = 0; a < 4; ++a) CHECK(worth.series[1].y[a] == one.by[a].loss);
+    CHECK(std::isnan(worth.series[1].y[4]));
+
+    const auto blocks = routing_by_block({one, lost});
+    blocks.validate();
+    CHECK(blocks.categories == std::vector<std::string>{"block 1", "block 2"});
+    CHECK(std::fabs(blocks.series[0].y[0] - 0.64) < 1e-15);  // five terms of 0.4 to 0.9
+    CHECK(std::fabs(blocks.series[0].y[1] - 0.38) < 1e-15);
+    CHECK(blocks.series[1].y == std::vector<double>{4 / 5.0, 2 / 5.0});
+    CHECK(routing_by_block({lost}).categories.empty());
+}
+
 TEST_CASE("costs: 2|w| + |psi| stored, |w| + |psi| sent each way, one branch more for soft routing") {
     using Dnn3 = nn::Network<float, 784,
                              nn::Sequential<nn::Linear<784, 512>, nn::Relu, nn::Linear<512, 512>, nn::Relu,
@@ -123,6 +145,12 @@ TEST_CASE("of a run: accuracies agree with the breakdown, q0 with the gate") {
     double global = 0, personal = 0, n = 0;
     for (const auto& one : all) {
         CHECK(one.blocks == 2);
+        CHECK(one.by[0].right == one.global_right);  // w_g is served as received
+        CHECK(one.by[0].loss == one.loss_global);
+        CHECK(one.by[3].right == one.personal_right);  // and routed hard
+        CHECK(one.by[3].loss == one.loss_personal);
+        CHECK(one.by[1].loss != one.by[0].loss);
+        CHECK(one.by[2].loss != one.by[3].loss);
         CHECK(one.q0.size() == 2 * one.n());
         for (std::size_t i = 0; i < one.n(); ++i) {
             global += one.global_right[i];
@@ -138,5 +166,6 @@ TEST_CASE("of a run: accuracies agree with the breakdown, q0 with the gate") {
     for (const auto& one : routed_clients(fixed)) {
         CHECK(one.mean_q0() == 0.25);
         CHECK(one.routed_global() == 0);
+        CHECK(one.by[3].right == one.by[1].right);  // less than half: the local branch answers
     }
 }

@@ -4,7 +4,7 @@
 //   client: zeta_l, zeta_g = halves of its data;   w_l = K1 epochs of f from w_g on zeta_l
 //           K2 epochs on zeta_g, per batch:   psi by J_psi,   then w_g by J_g   (nn/routed.hpp)
 //   server: (w_g, psi) = fold, weighted by |zeta_g|
-//   serve:  w_l and psi adapted as above, w_g as received; hard routing. Nothing is kept.
+//   serve:  w_l and psi adapted as above, w_g as received or adapted too; hard routing
 #pragma once
 
 #include <tessera/contracts/method.hpp>
@@ -28,7 +28,7 @@ struct Flow {
     Halving halves{};
     LocalInit local_init = LocalInit::from_global;
     Alternate alternate = Alternate::batch;
-    bool eval_adapt_psi = true;
+    bool eval_adapt_psi = true, eval_adapt_global = false;
 
     template <class M>
     auto open(const Site<M>& hub, const Vec<real<M>>& w0, std::size_t) const {
@@ -39,26 +39,19 @@ struct Flow {
     template <class M>
     auto visit(const Site<M>& at, Vec<real<M>> x, Nothing&) const {
         const detail::Halves data(at, halves);
-        const auto zeta_g = data.global(at);
+        const auto zeta_l = data.local(at), zeta_g = data.global(at);
         const std::size_t sent = x.size();
-        detail::train_local(*this, data.local(at), x);
-        nn::Reuse<real<M>> reuse;
-        const auto j_psi = detail::routed(*this, at, nn::Moves::router, &reuse);
-        const auto j_g = detail::routed(*this, at, nn::Moves::global, &reuse);
-        detail::Steps router(zeta_g, j_psi, local), global(zeta_g, j_g, local);
-        detail::take_turns(alternate, zeta_g.epochs(joint_epochs), zeta_g.batch_count(), x, router,
-                           global);
+        detail::train_local(*this, zeta_l, x);
+        detail::train_joint(*this, zeta_g, x, {});
         x.resize(sent);
         return up(zeta_g, std::move(x));
     }
     template <class M>
     auto serve(const Site<M>& at, Vec<real<M>> x, Nothing) const {
         const detail::Halves data(at, halves);
-        const auto zeta_g = data.global(at);
-        detail::train_local(*this, data.local(at), x);
-        const auto j_psi = detail::routed(*this, at, nn::Moves::router);
-        if (eval_adapt_psi)
-            descend(zeta_g.with(j_psi), x, zeta_g.epochs(joint_epochs), local, {.on = j_psi.on()});
+        const auto zeta_l = data.local(at), zeta_g = data.global(at);
+        detail::train_local(*this, zeta_l, x);
+        detail::train_joint(*this, zeta_g, x, {eval_adapt_psi, eval_adapt_global});
         return nn::RoutedPredictor<M, Gate>(*at.model, gate, routing, std::move(x));
     }
     auto global(const auto& server, const auto& initial) const {

@@ -3,7 +3,7 @@
 //
 //   client: K2 epochs on zeta_g, per batch:   psi by J_psi,   then both branches by J_g
 //   server: (w_1, psi, w_2) = fold, weighted by |zeta_g|
-//   serve:  psi adapted, the branches as received; hard routing
+//   serve:  psi adapted, the branches as received, or adapted too; hard routing
 //
 // two_global: the branches start apart. tied: they are one, which is FedAvg on zeta_g.
 #pragma once
@@ -29,7 +29,7 @@ struct PiFlow {
     Halving halves{};
     Pi pi = Pi::two_global;
     Alternate alternate = Alternate::batch;
-    bool eval_adapt_psi = true;
+    bool eval_adapt_psi = true, eval_adapt_global = false;
 
     template <class M>
     auto open(const Site<M>& hub, const Vec<real<M>>& w0, std::size_t) const {
@@ -42,24 +42,17 @@ struct PiFlow {
     auto visit(const Site<M>& at, Vec<real<M>> x, Nothing&) const {
         const detail::Halves data(at, halves);
         const auto zeta_g = data.global(at);
-        nn::Reuse<real<M>> reuse;
-        const auto both = pi == Pi::tied ? nn::Moves::global : nn::Moves::branches;
-        const auto j_psi = detail::routed(*this, at, nn::Moves::router, &reuse);
-        const auto j_g = detail::routed(*this, at, both, &reuse);
-        detail::Steps router(zeta_g, j_psi, local), global(zeta_g, j_g, local);
-        detail::take_turns(alternate, zeta_g.epochs(joint_epochs), zeta_g.batch_count(), x, router,
-                           global);
+        detail::train_joint(*this, zeta_g, x, {.by_j_g = branches()});
         return up(zeta_g, std::move(x));
     }
     template <class M>
     auto serve(const Site<M>& at, Vec<real<M>> x, Nothing) const {
         const detail::Halves data(at, halves);
         const auto zeta_g = data.global(at);
-        const auto j_psi = detail::routed(*this, at, nn::Moves::router);
-        if (eval_adapt_psi)
-            descend(zeta_g.with(j_psi), x, zeta_g.epochs(joint_epochs), local, {.on = j_psi.on()});
+        detail::train_joint(*this, zeta_g, x, {eval_adapt_psi, eval_adapt_global, branches()});
         return nn::RoutedPredictor<M, Gate>(*at.model, gate, routing, std::move(x));
     }
+    nn::Moves branches() const { return pi == Pi::tied ? nn::Moves::global : nn::Moves::branches; }
     auto global(const auto& server, const auto& initial) const {
         return decltype(server.w)(server.w.begin(), server.w.begin() + std::ssize(initial));
     }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <tessera/nn/routed.hpp>
 #include <tessera/report/analysis/routing.hpp>
 #include <tessera/runtime/evaluate.hpp>
 
@@ -37,6 +38,11 @@ std::vector<report::analysis::RoutedClient> routed_clients(const Federation<Me, 
             one.personal_right.resize(data.test.size());
             one.loss_personal = mean_loss(detail::score<R>(k, predict, *data.examples, data.test, outputs,
                                                            one.personal_right.data()));
+            for (std::size_t a = 0; a < one.by.size(); ++a) {
+                one.by[a].right.resize(data.test.size());
+                one.by[a].loss = mean_loss(detail::score<R>(k, predict.by(static_cast<nn::Along>(a)), *data.examples,
+                                                            data.test, outputs, one.by[a].right.data()));
+            }
             Vec<R> q0(data.test.size() * one.blocks);
             predict.shares(Batch<R>(*data.examples, data.test), Out<R>(q0));
             one.q0.assign(q0.begin(), q0.end());

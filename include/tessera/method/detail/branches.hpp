@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What methods share that route between two branches, x = (w_g, psi, w_l): their objectives, the local phase, steps
-// that do nothing where nothing can move.
+// What methods share that route between two branches, x = (w_g, psi, w_l): their objectives, the local and the joint
+// phase, what of x is the global model.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <tessera/contracts/rule.hpp>
+#include <tessera/method/detail/halves.hpp>
 #include <tessera/nn/routed.hpp>
 
 namespace tessera {
@@ -43,12 +44,13 @@ void train_local(const Me& method, const Site<M>& zeta_l, Vec<real<M>>& x) {
     x.insert(x.end(), w_l.begin(), w_l.end());
 }
 
+// Steps that do nothing where nothing can move, or nothing shall.
 template <Model Objective, class Rule>
 class Steps {
 public:
     template <class M>
-    Steps(const Site<M>& at, const Objective& objective, const Rule& rule)
-        : idle_(objective.on().empty()), walk_(at.with(objective), rule, {.on = objective.on()}) {}
+    Steps(const Site<M>& at, const Objective& objective, const Rule& rule, bool wanted = true)
+        : idle_(!wanted || objective.on().empty()), walk_(at.with(objective), rule, {.on = objective.on()}) {}
     void operator()(Vec<real<Objective>>& x, const Batch<real<Objective>>& b) {
         if (!idle_) walk_(x, b);
     }
@@ -57,6 +59,20 @@ private:
     bool idle_;
     Walk<Objective, Rule> walk_;
 };
+
+// Who moves in the joint phase: psi by J_psi, and by J_g what the method says is global.
+struct Joint {
+    bool router = true, global = true;
+    nn::Moves by_j_g = nn::Moves::global;
+};
+template <class Me, class M>
+void train_joint(const Me& method, const Site<M>& zeta_g, Vec<real<M>>& x, const Joint& who) {
+    nn::Reuse<real<M>> reuse;
+    const auto j_psi = routed(method, zeta_g, nn::Moves::router, &reuse);
+    const auto j_g = routed(method, zeta_g, who.by_j_g, &reuse);
+    Steps router(zeta_g, j_psi, method.local, who.router), global(zeta_g, j_g, method.local, who.global);
+    take_turns(method.alternate, zeta_g.epochs(method.joint_epochs), zeta_g.batch_count(), x, router, global);
+}
 
 }  // namespace detail
 }  // namespace tessera

@@ -22,6 +22,13 @@
 
 namespace tessera::report::analysis {
 
+// Who can answer of a routed model, in the order of nn::Along.
+inline constexpr std::array<std::string_view, 4> answers{"w_g alone", "w_l alone", "soft policy", "hard policy"};
+struct Answered {
+    std::vector<std::uint8_t> right{};
+    double loss = absent;  // mean
+};
+
 // One client's test data: soft q0[i * blocks + j], which model is right where, and both mean losses.
 struct RoutedClient {
     Id client = 0;
@@ -29,6 +36,7 @@ struct RoutedClient {
     std::vector<double> q0{};
     std::vector<std::uint8_t> global_right{}, personal_right{};
     double loss_global = absent, loss_personal = absent;
+    std::array<Answered, answers.size()> by{};  // of the served model: its w_g may have been adapted
 
     std::size_t n() const { return global_right.size(); }
     double gain() const { return loss_global - loss_personal; }
@@ -140,6 +148,57 @@ inline Extra routing_table(const RoutedClient& one) {
     if (left_out > 0)
         out.caption += report::detail::cat(" Rows without an example are left out: ", report::detail::digits(left_out),
                                            ".");
+    return out;
+}
+
+// What routing is worth: the branches alone, both by either policy, and what a router could reach at most that always
+// takes a branch that is right. Pooled over the clients' test data.
+inline Extra routing_worth(const std::vector<RoutedClient>& all) {
+    Extra out{.id = "routing-worth",
+              .title = "The branches alone and routed",
+              .caption = "The models that clients are served, on their own test data, pooled. The last row counts the "
+                         "examples that at least one branch alone gets right.",
+              .kind = Kind::table,
+              .series = {{.name = "accuracy"}, {.name = "mean loss"}}};
+    double n = 0, either = 0;
+    std::array<double, answers.size()> right{}, loss{};
+    for (const auto& one : all) {
+        if (!one.sound()) continue;
+        n += static_cast<double>(one.n());
+        for (std::size_t i = 0; i < one.n(); ++i) either += one.by[0].right[i] != 0 || one.by[1].right[i] != 0;
+        for (std::size_t a = 0; a < answers.size(); ++a) {
+            for (const auto hit : one.by[a].right) right[a] += hit;
+            loss[a] += one.by[a].loss * static_cast<double>(one.n());
+        }
+    }
+    const auto row = [&](std::string_view name, double accuracy, double mean_loss) {
+        out.categories.emplace_back(name);
+        out.series[0].y.push_back(n > 0 ? accuracy / n : absent);
+        out.series[1].y.push_back(n > 0 ? mean_loss / n : absent);
+    };
+    for (std::size_t a = 0; a < answers.size(); ++a) row(answers[a], right[a], loss[a]);
+    row("the better branch", either, absent);
+    return out;
+}
+// Mean q0 of every block and the share that is routed globally, over all clients' test data.
+inline Extra routing_by_block(const std::vector<RoutedClient>& all) {
+    Extra out{.id = "routing-blocks",
+              .title = "Probability of the global branch by block",
+              .caption = "All clients' test data, pooled.",
+              .kind = Kind::table,
+              .series = {{.name = "mean q0"}, {.name = "routed globally"}}};
+    std::vector<std::vector<double>> q0;
+    for (const auto& one : all) {
+        if (!one.sound()) continue;
+        q0.resize(one.blocks);
+        for (std::size_t k = 0; k < one.q0.size(); ++k) q0[k % one.blocks].push_back(one.q0[k]);
+    }
+    for (std::size_t j = 0; j < q0.size(); ++j) {
+        const auto box = box_of(q0[j]);
+        out.categories.push_back("block " + std::to_string(j + 1));
+        out.series[0].y.push_back(box.mean);
+        out.series[1].y.push_back(box.routed_global);
+    }
     return out;
 }
 
