@@ -115,13 +115,12 @@ int main(int argc, char** argv) {
     constexpr double loose = 5e-2;
     steps<Net>("sgd", rule::Sgd{.rate = rate}, rule::Sgd{.rate = rate}, tolerance);
     const Same silent{.rate = rate, .clip = none, .noise = 0};
-    steps<Net>("keyed", Same{.rate = rate, .clip = 1, .noise = 1}, silent, tolerance);
-    steps<Net>("poisson", Poisson{.rate = rate, .clip = 1, .noise = 1}, Poisson{.rate = rate, .clip = none, .noise = 0},
+    constexpr privacy::Noise keyed{privacy::Source::keyed};
+    steps<Net>("keyed", Same{.rate = rate, .clip = 1, .noise = 1, .source = keyed}, silent, tolerance);
+    steps<Net>("poisson", Poisson{.rate = rate, .clip = 1, .noise = 1, .source = keyed}, Poisson{.rate = rate, .clip = none, .noise = 0},
                loose);
-    Same secret{.rate = rate, .clip = 1, .noise = 1};
-    secret.source.source = privacy::Source::system;
-    steps<Net>("system", secret, silent, tolerance);
-    steps<Plain>("one_by_one", Same{.rate = rate, .clip = 1, .noise = 1}, silent, tolerance);
+    steps<Net>("system", Same{.rate = rate, .clip = 1, .noise = 1}, silent, tolerance);
+    steps<Plain>("one_by_one", Same{.rate = rate, .clip = 1, .noise = 1, .source = keyed}, silent, tolerance);
 
     const Spent year{0.04, 1.5, 2250};
     const auto epsilon = [=] { return privacy::guarantee(std::span(&year, 1), 1e-5).epsilon; };

@@ -4,6 +4,7 @@
 #include <tessera/fold/private_mean.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
+#include <tessera/method/privacy_forecast.hpp>
 #include <tessera/method/privacy_statement.hpp>
 #include <tessera/method/private.hpp>
 #include <tessera/nn/zoo.hpp>
@@ -20,7 +21,7 @@ namespace {
 bool private_run(const data::FederatedDataset& clients) {
     // [run]
     using Noisy = rule::DpSgd<privacy::Noise>;
-    const Noisy rule{.rate = 0.1, .clip = 1, .noise = 1.2, .source = {privacy::Source::system}};
+    const Noisy rule{.rate = 0.1, .clip = 1, .noise = 1.2};
     using Method = Private<Ditto<Noisy>>;  // both models are trained with noise
     Federation<Method, Net> run{{}, clients, {.inner = {.local = rule, .personal = rule}, .delta = 1e-5}, {.batch = 5}};
     for (int round = 0; round < 3; ++round) run.round(sample::Everyone{});
@@ -29,6 +30,30 @@ bool private_run(const data::FederatedDataset& clients) {
     const auto table = report::analysis::privacy_table(statement);
     // [/run]
     return statement.epsilon.size() == 6 && statement.epsilon[0] > 0 && table.categories[0] == "epsilon, largest";
+}
+
+bool within_a_budget(const data::FederatedDataset& clients) {
+    // [budget]
+    using Noisy = rule::DpSgd<privacy::Noise>;
+    using Run = Federation<Private<FedAvg<Noisy>>, Net>;
+    const auto with_noise = [&](double noise, double epsilon) {
+        return Run{{}, clients, {.inner = {.local = {.clip = 1, .noise = noise}}, .epsilon = epsilon}, {.batch = 5}};
+    };
+    // What 20 rounds will cost is known before the first one, and so is the noise with which they keep to a budget.
+    const auto ahead = privacy_forecast(with_noise(1, 0), sample::Everyone{}, 20);
+    const auto dearest = ahead.dearest(1e-5);              // dearest.epsilon, dearest.client
+    const auto fit = ahead.rounds_within(8, 1e-5);         // rounds that an epsilon of 8 allows with noise 1
+    const double noise = ahead.scale_within(8, 1e-5) * 1;  // the noise with which all 20 keep to it
+    auto run = with_noise(1, 8);
+    try {
+        run.run(20, sample::Everyone{});
+    } catch (const BudgetError& e) {
+        // run.rounds_done() == fit; nothing of the next round was sent or kept
+    }
+    // [/budget]
+    auto other = with_noise(noise, 8);
+    other.run(20, sample::Everyone{});
+    return dearest.epsilon > 8 && run.rounds_done() == fit && fit > 0 && fit < 20 && other.rounds_done() == 20;
 }
 
 bool count() {
@@ -59,5 +84,5 @@ bool client_level(const data::FederatedDataset& clients) {
 
 int main() {
     const auto clients = data::synthetic({.clients = 6, .seed = 1, .max_examples = 60});
-    return private_run(clients) && count() && client_level(clients) ? 0 : 1;
+    return private_run(clients) && within_a_budget(clients) && count() && client_level(clients) ? 0 : 1;
 }

@@ -30,6 +30,7 @@
 #include <tessera/method/pfedbred.hpp>
 #include <tessera/method/pfedme.hpp>
 #include <tessera/method/pi_flow.hpp>
+#include <tessera/method/privacy_forecast.hpp>
 #include <tessera/method/privacy_statement.hpp>
 #include <tessera/method/private.hpp>
 #include <tessera/method/sub_fedavg.hpp>

@@ -3,5 +3,6 @@
 #pragma once
 
 #include <tessera/privacy/accountant.hpp>
+#include <tessera/privacy/budget.hpp>
 #include <tessera/privacy/chacha20.hpp>
 #include <tessera/privacy/noise.hpp>

@@ -14,13 +14,14 @@
 #include <tessera/runtime/cohort.hpp>
 
 #include <support/bits.hpp>
+#include <support/keyed_noise.hpp>
 #include <support/slope.hpp>
 
 using namespace tessera;
 using support::same_bits;
 
 namespace {
-using Hidden = fold::PrivateMean<privacy::Noise>;
+using Hidden = fold::PrivateMean<support::KeyedNoise>;
 template <class R>
 using Any = support::Slope<R, 1>;
 constexpr double infinity = std::numeric_limits<double>::infinity();

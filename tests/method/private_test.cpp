@@ -31,6 +31,7 @@
 #endif
 
 #include <support/bits.hpp>
+#include <support/keyed_noise.hpp>
 #include <support/toy_data.hpp>
 
 using namespace tessera;
@@ -40,7 +41,7 @@ using support::toy_data;
 
 namespace {
 using Net = nn::Dnn<Toy::width, 6, Toy::classes>;
-using Noisy = rule::DpSgd<privacy::Noise>;
+using Noisy = rule::DpSgd<support::KeyedNoise>;
 constexpr Settings usual{.seed = 3, .batch = 5};
 const Noisy noisy{.rate = 0.1, .clip = 1, .noise = 1.2};
 // Clients have 17, 22, 27, 17, 22, 27 examples: 4, 5, 6 batches of 5 a pass.
@@ -58,7 +59,7 @@ TEST_CASE("the ledger counts every noisy step of every visit, client by client")
         CHECK(ledger[0].noise == 1.2);
         CHECK(ledger[0].steps == 3 * 2 * batches(k));
         const Spent by_hand{5 / examples(k), 1.2, 6 * batches(k)};
-        CHECK(run.setup().method.epsilon(run.client(k)).epsilon ==
+        CHECK(run.setup().method.spent(run.client(k)).epsilon ==
               privacy::guarantee(std::span(&by_hand, 1), 1e-5).epsilon);
     }
     // Clients that stay away pay nothing: two of six a round.

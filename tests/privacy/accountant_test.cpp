@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -191,6 +192,8 @@ TEST_CASE("limits: nothing sampled, everything sampled, no noise, integer orders
         for (const double a : {2.0, 5.0, 12.0})  // two formulas; ln A moves by about 1e-9 of itself here
             CHECK(std::fabs(log_moment(0.1, s, a + 1e-10) / log_moment(0.1, s, a) - 1) < 1e-8);
     }
+    // Much noise: the integral's first term, q^2 a (a - 1) / (2 s^2), of which the next is 1e-12, in some thirty nodes.
+    CHECK(std::fabs(log_moment(0.1, 1e6, 2.5) / (0.01 * 2.5 * 1.5 / 2e12) - 1) < 1e-9);
     CHECK(epsilon(0.1, 0, 1, 1e-5) == infinity);
     CHECK(epsilon(0, 1, 100, 1e-5) == 0);
     CHECK(epsilon(0.1, 1, 0, 1e-5) == 0);
@@ -250,6 +253,57 @@ TEST_CASE("PerAda's setting, client by client: small clients pay most") {
             CHECK(std::fabs(of(sizes[i], noise[j], 4) - four[i][j]) < 6e-5);
             CHECK(std::fabs(of(sizes[i], noise[j], 10) - ten[i][j]) < 6e-5);
         }
+}
+
+// The mean over 20 clients whose sizes follow PerAda's split of CIFAR-10 (classes of 4460 after what is set aside,
+// Dirichlet 0.1 among those with less than 2500, 20 more for each), one pass in each of 10 rounds for 8 clients
+// drawn anew. The expected means are of an independent program with other random numbers, over 200 splits whose
+// deviations were 0.38, 0.30 and 0.19: five standard errors of a difference of two such means are half a deviation.
+// The paper has 5.99, 3.70 and 1.81 with no word on batches, and other readings of it come as near, so those are not
+// asserted.
+TEST_CASE("PerAda's setting over 200 splits") {
+    constexpr std::size_t splits = 200, clients = 20;
+    const std::array<double, 3> noise{0.8, 1, 1.5}, mean{5.59, 3.43, 1.62}, deviation{0.38, 0.30, 0.19};
+    const auto orders = opacus_orders();
+    std::array<std::map<std::array<std::size_t, 2>, double>, 3> known;  // by batches in a pass and visits
+    std::array<double, 3> sum{};
+    for (std::size_t seed = 0; seed < splits; ++seed) {
+        std::array<std::size_t, clients> sizes{};
+        for (std::size_t c = 0; c < 10; ++c) {
+            std::array<double, clients> q{};
+            Stream(Key{seed}(c)).dirichlet(0.1, q);
+            double mass = 0, reached = 0;
+            for (std::size_t k = 0; k < clients; ++k) mass += sizes[k] < 2500 ? q[k] : q[k] = 0;
+            std::size_t from = 0;
+            for (std::size_t k = 0; k < clients; ++k) {
+                reached += q[k] / mass;
+                const auto to = static_cast<std::size_t>(std::min(1.0, reached) * 4460);
+                sizes[k] += to - from;
+                from = to;
+            }
+        }
+        std::array<std::size_t, clients> visits{}, order{};
+        std::iota(order.begin(), order.end(), std::size_t{0});
+        Stream draw(Key{seed}(99));
+        for (int round = 0; round < 10; ++round) {
+            draw.shuffle(std::span<std::size_t>(order));
+            for (std::size_t i = 0; i < 8; ++i) ++visits[order[i]];
+        }
+        for (std::size_t k = 0; k < clients; ++k)
+            for (std::size_t i = 0; i < noise.size(); ++i) {
+                const std::size_t batches = (sizes[k] + 20 + 63) / 64;
+                const auto [at, fresh] = known[i].try_emplace({batches, visits[k]});
+                if (fresh)
+                    at->second =
+                        epsilon(1 / static_cast<double>(batches), noise[i], visits[k] * batches, 1e-5, orders);
+                sum[i] += at->second / static_cast<double>(splits * clients);
+            }
+    }
+    for (std::size_t i = 0; i < noise.size(); ++i) {
+        CAPTURE(noise[i]);
+        CHECK(std::fabs(sum[i] - mean[i]) < deviation[i] / 2);
+    }
+    CHECK(known[0].size() > 30);  // sizes do differ
 }
 
 TEST_CASE("calibrated noise keeps to its target, and hardly more than that") {

@@ -76,6 +76,7 @@ TEST_CASE("keyed noise is a function of its place; the system's never repeats") 
     CHECK(Noise{Source::keyed}.sample_key(Key{5}) == Key{5});
     CHECK_FALSE(Noise{Source::system}.sample_key(Key{5}) == Noise{Source::system}.sample_key(Key{5}));
     for (const std::size_t n : {0u, 1u, 2u, 31u, 33u}) CHECK(drawn<double>(Source::system, 1, n).size() == n);
-    CHECK(Noise{}.words().find("NOT PRIVATE") != std::string_view::npos);
+    CHECK(Noise{Source::keyed}.words().find("NOT PRIVATE") != std::string_view::npos);
     CHECK(Noise{Source::system}.words().find("NOT PRIVATE") == std::string_view::npos);
+    CHECK_FALSE(Noise{}.replayable());  // whoever says nothing gets what can be released
 }

@@ -16,6 +16,7 @@
 #include <tessera/rule/sgd.hpp>
 
 #include <support/bits.hpp>
+#include <support/keyed_noise.hpp>
 #include <support/slope.hpp>
 
 using namespace tessera;
@@ -25,8 +26,8 @@ using support::Slope;
 
 namespace {
 
-using Private = rule::DpSgd<privacy::Noise>;
-using Shuffled = rule::DpSgd<privacy::Noise, sampling::Epochs>;
+using Private = rule::DpSgd<support::KeyedNoise>;
+using Shuffled = rule::DpSgd<support::KeyedNoise, sampling::Epochs>;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // One client with rows of D numbers, each the gradient of its example.

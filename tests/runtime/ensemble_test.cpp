@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include <tessera/method/ditto.hpp>
@@ -57,6 +58,21 @@ TEST_CASE("clients that do not move are the server's model; those that do are fu
     const auto figure = report::analysis::ensemble_figure(moved);
     CHECK_NOTHROW(figure.validate());
     CHECK(figure.series.size() == 2);
+}
+
+TEST_CASE("the mean of the models answers as the mean of the answers where logits are linear, and not elsewhere") {
+    const auto public_data = toy_data({.clients = 1, .train = 40, .seed = 9});
+    const auto lesson = [&]<class M>(M, double rate) {
+        Federation<FedAvg<>, M> run{{}, toy_data(), {.local = {.rate = rate}, .epochs = 5}, usual};
+        run.round(sample::Everyone{});
+        const auto d = ensemble_distance(run, public_data[0]);
+        CHECK(report::analysis::ensemble_figure(d).caption.find("begin with a divergence of") != std::string::npos);
+        return d.lesson;
+    };
+    const double linear = lesson(Net{}, 0.5), bent = lesson(nn::Dnn<Toy::width, 6, Toy::classes, double>{}, 0.5);
+    CHECK(std::fabs(linear) < 1e-14);  // of doubles near 1
+    CHECK(bent > 1e-3);
+    CHECK(std::fabs(lesson(nn::Dnn<Toy::width, 6, Toy::classes, double>{}, 0)) < 1e-14);  // nobody moved
 }
 
 TEST_CASE("one client is its own ensemble; a method without personal models has no personal distances") {

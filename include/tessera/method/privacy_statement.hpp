@@ -41,7 +41,7 @@ report::analysis::PrivacyStatement privacy_statement(const Federation<Private<In
     const auto& method = run.setup().method;
     report::analysis::PrivacyStatement all;
     for (Id k = 0; k < run.size(); ++k)
-        all.epsilon.push_back(method.epsilon(run.client(k)).epsilon);
+        all.epsilon.push_back(method.spent(run.client(k)).epsilon);
     all.delta = method.delta;
     all.adjacency = Sampling::adjacency;
     all.sampling = Sampling::words;

@@ -4,14 +4,14 @@
 //   client: the inner method's visit, whose rules are rule::DpSgd; its noisy steps go to the ledger
 //   all else: the inner method's
 //
-// Compiles only where everything that is released, or that it reads, was trained with noise. What a
-// client has spent on w and on a personal model adds up: epsilon holds for both together.
+// Compiles only where all that is released, or that it reads, was trained with noise. What a client
+// spends on w and on a personal model adds up. A visit past the budget throws, and nothing is sent.
 #pragma once
 
 #include <tessera/contracts/method.hpp>
 #include <tessera/method/detail/hold_out.hpp>
 #include <tessera/method/detail/released.hpp>
-#include <tessera/privacy/accountant.hpp>
+#include <tessera/privacy/budget.hpp>
 
 namespace tessera {
 
@@ -23,12 +23,9 @@ struct Private {
     static constexpr bool serves_own = detail::serves_own<Inner>();
     Inner inner{};
     double delta = 1e-5;
+    double epsilon = 0;  // the budget of each client; 0: none
     template <class R> using Server = server_t<Inner, R>;
-    template <class R>
-    struct Client {
-        client_t<Inner, R> own;
-        Vec<Spent> ledger;
-    };
+    template <class R> struct Client { client_t<Inner, R> own; Vec<Spent> ledger; };
 
     template <class M>
     auto open(const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) const {
@@ -46,6 +43,7 @@ struct Private {
         at.workspace->spent.clear();
         auto upload = visit_at<Inner, M>(inner, at, std::move(received), me.own);
         for (const auto& s : at.workspace->spent) spend(me.ledger, s);
+        if (epsilon > 0) privacy::keep_within(epsilon, delta, me.ledger, at.id);
         return upload;
     }
     template <class M, class Upload>
@@ -59,12 +57,14 @@ struct Private {
     template <class S, class R>
         requires detail::HasVector<S>
     Vec<R> global(const S& server, const Vec<R>& initial) const {
-        if constexpr (requires { inner.global(server, initial); })
-            return inner.global(server, initial);
-        else return server.w;
+        if constexpr (!requires { inner.global(server, initial); }) return server.w;
+        else return inner.global(server, initial);
     }
-    auto epsilon(const auto& me) const { return privacy::guarantee(me.ledger, delta); }
-    void validate() const { detail::require(delta > 0 && delta < 1, "delta must lie in (0, 1)"); }
+    auto spent(const auto& me) const { return privacy::guarantee(me.ledger, delta); }
+    void validate() const {
+        detail::require(delta > 0 && delta < 1, "delta must lie in (0, 1)");
+        detail::require(epsilon >= 0, "epsilon must be positive, or 0 for no budget");
+    }
 };
 
 }  // namespace tessera

@@ -76,10 +76,10 @@ class MomentIntegral {
 public:
     MomentIntegral(double rate, double noise, double highest) : reach_(9.5 * noise) {
         const double variance = noise * noise;
-        // The integrand's nearest branch point lies pi s^2 off the axis, where the Gaussian has grown by
-        // exp(pi^2 s^2 / 2): the rule's error is exp(-pi^2 s^2 (2 / h - 1 / 2)), or exp(-2 pi^2 s^2 / h^2) where that
-        // is nearer; both are exp(-45) here.
-        step_ = std::min(0.66 * noise, 2 / (4.6 / variance + 0.5));
+        // Moved off the axis by a, the integrand grows by exp(a^2 / (2 s^2)) at most, and the rule's error falls by
+        // exp(-2 pi a / h). The best a is 2 pi s^2 / h, but no more than pi s^2, where the nearest branch point lies:
+        // an error of exp(-2 pi^2 s^2 / h^2) if h >= 2, else exp(-pi^2 s^2 (2 / h - 1 / 2)); both are exp(-45) here.
+        step_ = 0.66 * noise >= 2 ? 0.66 * noise : std::min(0.66 * noise, 2 / (4.6 / variance + 0.5));
         const auto count = static_cast<std::size_t>((highest + 2 * reach_) / step_) + 2;
         nodes_.reserve(count);
         for (std::size_t i = 0; i < count; ++i) {
@@ -145,8 +145,8 @@ inline void add_log_moments(const Spent& spent, In<double> orders, Out<double> o
     double highest = 0;
     for (const double a : orders)
         if (!is_whole(a)) highest = std::max(highest, a);
-    // The integral's nodes grow as 1/noise^2. Below this noise, where nothing is private, orders that are not whole take
-    // the bound of rate 1.
+    // The integral's nodes grow as 1/noise^2. Below this noise, where nothing is private, orders that are not whole
+    // take the bound of rate 1.
     constexpr double least_noise = 0.1;
     const bool by_integral = spent.noise >= least_noise && spent.rate < 1 && highest > 0;
     const MomentIntegral integral(by_integral ? spent.rate : 0.5, by_integral ? spent.noise : 1,
@@ -154,7 +154,8 @@ inline void add_log_moments(const Spent& spent, In<double> orders, Out<double> o
     for (std::size_t i = 0; i < orders.size(); ++i) {
         const double a = orders[i];
         if (spent.noise == 0) out[i] = std::numeric_limits<double>::infinity();
-        else if (spent.rate == 1 || (spent.noise < least_noise && !is_whole(a))) out[i] += steps * (a * (a - 1) / (2 * spent.noise * spent.noise));
+        else if (spent.rate == 1 || (spent.noise < least_noise && !is_whole(a)))
+            out[i] += steps * (a * (a - 1) / (2 * spent.noise * spent.noise));
         else if (is_whole(a)) out[i] += steps * log_moment_at_integer(spent.rate, spent.noise, std::size_t(a));
         else out[i] += steps * integral.log_moment(a);
     }

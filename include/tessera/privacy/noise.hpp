@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where noise and samples come from.
 //
+//   Source::system   ChaCha20 under a fresh key of the operating system for each draw: for release, and what one gets
+//                    unless one asks for the other. No two runs agree.
 //   Source::keyed    ChaCha of 8 rounds under a key of the run's seed: the same bits in every run, for experiments and
 //                    tests. Whoever knows the seed can take the noise away, so nothing released with it is private.
-//   Source::system   ChaCha20 under a fresh key of the operating system for each draw: for release. No two runs agree.
 //
 // Both are Box and Muller's. Floats have a radius of 64 bits and end at 9.4 deviations (kernels/noise.hpp), doubles one
 // of 53 bits and end at 8.6: what is missing has mass 1e-17 a number at most, nothing beside any delta in use. A radius
@@ -35,7 +36,7 @@ enum class Source : std::uint8_t { keyed, system };
 constexpr std::array<std::string_view, 2> words_of(Source) { return {"keyed", "system"}; }
 
 struct Noise {
-    Source source = Source::keyed;
+    Source source = Source::system;
 
     // x += deviation * N(0, I). A place names the draw once and for all.
     void add(Key place, double deviation, Out<float> x) const {

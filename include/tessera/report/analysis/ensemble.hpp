@@ -3,8 +3,10 @@
 //
 //   Phi = mean_x |g(x) - (1/M) sum_m h_m(x)|_1        h_m: client m's local model, what it would send next
 //   mean_x |p_m(x) - g(x)|_1 of each client           p_m: its personal model
+//   mean_x KL(e(x) || h(x))                           e: softmax of the mean of the h_m's logits, h: their mean model
 //
-// Answers are probabilities, so both lie in [0, 2].
+// Answers are probabilities, so the first two lie in [0, 2]. The third is the loss that distillation of that round
+// would begin with: where it is 0, distillation has nothing to teach.
 #pragma once
 
 #include <cmath>
@@ -21,6 +23,7 @@ namespace tessera::report::analysis {
 
 struct EnsembleDistance {
     double ensemble = 0;                      // Phi
+    double lesson = 0;                        // KL(e || h)
     std::vector<double> local{}, personal{};  // of each client, to g
 
     double mean_personal() const {
@@ -44,7 +47,9 @@ inline Extra ensemble_figure(const EnsembleDistance& d) {
               .title = "Clients' answers against the server's",
               .caption = "Mean over public examples of the sum of absolute differences between probabilities, each "
                          "client's local and personal model against the server's. The ensemble's own distance is " +
-                         report::detail::rounded(d.ensemble, 3) + ".",
+                         report::detail::rounded(d.ensemble, 3) +
+                         ". From the mean of the local models, distillation would begin with a divergence of " +
+                         report::detail::rounded(d.lesson, 6) + ".",
               .kind = Kind::bars,
               .x = {.title = "client"},
               .y = {.title = "distance"}};

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a private run will have cost after so many more rounds, before any of them is made.
+//
+//   const auto ahead = privacy_forecast(run, sampler, 100);
+//   ahead.dearest(1e-5).epsilon;          of the client that pays most
+//   ahead.rounds_within(2, 1e-5);         rounds that an epsilon of 2 allows
+//   ahead.scale_within(2, 1e-5);          by how much more noise all of them would keep to it
+//
+// Every client of the plan makes one visit of which nothing is kept or sent: all of its visits cost
+// the same.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <tessera/method/private.hpp>
+#include <tessera/privacy/budget.hpp>
+#include <tessera/runtime/federation.hpp>
+
+namespace tessera {
+
+template <class Inner, class M, Sampler S>
+privacy::Forecast privacy_forecast(const Federation<Private<Inner>, M>& run, const S& sampler,
+                                   std::size_t rounds) {
+    privacy::Forecast all;
+    std::vector<Candidate> candidates;
+    for (Id k = 0; k < run.size(); ++k) {
+        all.before.push_back(run.client(k).ledger);
+        if (!run.data()[k].train.empty()) candidates.push_back({k, run.data()[k].key});
+    }
+    all.visit.resize(run.size());
+    Workspace<real<M>> workspace;
+    for (std::size_t r = 0; r < rounds; ++r) {
+        auto& visited = all.rounds.emplace_back();
+        const std::size_t round = run.rounds_done() + r;
+        for (const Seat& seat : sampler.plan(Key{run.settings().seed}, round, candidates)) {
+            visited.push_back(seat.client);
+            if (!all.visit[seat.client].empty()) continue;
+            run.at_client(seat.client, workspace, [&](auto client, auto received, auto& space) {
+                client.visit(std::move(received), round, space);
+                all.visit[seat.client] = space.spent;
+            });
+        }
+    }
+    return all;
+}
+
+}  // namespace tessera

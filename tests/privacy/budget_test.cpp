@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include <tessera/privacy/budget.hpp>
+
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+using namespace tessera;
+using privacy::Forecast;
+
+namespace {
+
+double epsilon_of(Spent s, double delta = 1e-5) { return privacy::guarantee(std::span(&s, 1), delta).epsilon; }
+
+// Three clients, of which the second is small and so pays most a visit, and is visited every other round.
+Forecast ten_rounds(double noise = 1) {
+    Forecast all;
+    all.before.resize(3);
+    all.visit = {{{0.02, noise, 50}}, {{0.2, noise, 5}}, {{0.02, noise, 50}}};
+    for (std::size_t r = 0; r < 10; ++r)
+        all.rounds.push_back(r % 2 == 0 ? std::vector<Id>{0, 1} : std::vector<Id>{0});
+    return all;
+}
+
+}  // namespace
+
+TEST_CASE("a visit within the budget passes, one beyond it is refused with the client and both numbers") {
+    Vec<Spent> ledger{{0.1, 1, 20}};
+    const double spent = epsilon_of(ledger[0]);
+    CHECK_NOTHROW(privacy::keep_within(spent, 1e-5, ledger, 7));  // all of it may be spent
+    try {
+        privacy::keep_within(std::nextafter(spent, 0.0), 1e-5, ledger, 7);
+        FAIL("passed");
+    } catch (const BudgetError& e) {
+        CHECK(e.client == 7);
+        CHECK(e.epsilon == spent);
+        CHECK(std::string(e.what()).find("client 7 would have spent an epsilon of " + std::to_string(spent)) == 0);
+    }
+    CHECK_THROWS_AS(privacy::keep_within(1e9, 1e-5, Vec<Spent>{{1, 0, 1}}, 0), BudgetError);  // no noise: infinite
+}
+
+TEST_CASE("a forecast adds up visits, client by client, on top of what is spent") {
+    auto all = ten_rounds();
+    CHECK(all.dearest(1e-5, 0).epsilon == 0);
+    CHECK(all.dearest(1e-5).client == 1);
+    CHECK(all.dearest(1e-5).epsilon == epsilon_of({0.2, 1, 25}));
+    CHECK(all.dearest(1e-5, 1).epsilon == epsilon_of({0.2, 1, 5}));
+    CHECK(all.dearest(1e-5, 99).epsilon == all.dearest(1e-5).epsilon);  // there are ten
+    all.before[2] = {{1, 0.5, 3}};  // never visited again, and dearer than all the others
+    CHECK(all.dearest(1e-5).client == 2);
+    CHECK(all.dearest(1e-5).epsilon == epsilon_of({1, 0.5, 3}));
+}
+
+TEST_CASE("the rounds that fit a budget, and not one more") {
+    const auto all = ten_rounds();
+    for (const double budget : {0.0, 1.0, 2.0, 3.5, 5.0, 100.0}) {
+        CAPTURE(budget);
+        const auto fit = all.rounds_within(budget, 1e-5);
+        CHECK(all.dearest(1e-5, fit).epsilon <= budget);
+        if (fit < 10) CHECK(all.dearest(1e-5, fit + 1).epsilon > budget);
+    }
+    CHECK(all.rounds_within(100, 1e-5) == 10);
+    CHECK(all.rounds_within(0, 1e-5) == 0);
+}
+
+TEST_CASE("the noise that keeps to a budget: never too little, and little more than needed") {
+    const auto all = ten_rounds(0.5);
+    for (const double budget : {0.5, 2.0, 8.0}) {
+        CAPTURE(budget);
+        const double scale = all.scale_within(budget, 1e-5);
+        CHECK(all.dearest(1e-5, 10, scale).epsilon <= budget);
+        CHECK(all.dearest(1e-5, 10, scale * (1 - 2e-6)).epsilon > budget);  // twice the step of the search
+    }
+    // One client, one kind of step: as the accountant's own.
+    Forecast one{{{}}, {{{0.1, 1, 10}}}, {{0}, {0}}};
+    CHECK(one.scale_within(2, 1e-5) == doctest::Approx(privacy::calibrated_noise(0.1, 20, 2, 1e-5)).epsilon(2e-6));
+    one.before[0] = {{1, 1, 10}};  // no noise to come undoes what is spent
+    CHECK_THROWS_AS(one.scale_within(2, 1e-5), ConfigError);
+    CHECK_THROWS_AS(one.scale_within(0, 1e-5), ConfigError);
+}
