@@ -105,6 +105,7 @@ struct Analyses {
             if (o.analyses("ensemble")) {
                 const auto d = tessera::ensemble_distance(run, run.public_data(), executor);
                 record.set("ensemble_distance", d.ensemble);
+                record.set("distillation_lesson", d.lesson);
                 if (!d.personal.empty()) record.set("personal_distance", d.mean_personal());
                 record.add(figures::ensemble_figure(d));
             }
@@ -116,6 +117,8 @@ struct Analyses {
                     record.add(figures::routing_table(*most));
                 }
                 record.add(figures::routing_against_loss(all));
+                record.add(figures::routing_worth(all));
+                record.add(figures::routing_by_block(all));
                 record.add(figures::routing_cost(tessera::routing_cost_of(run)));
             }
         if constexpr (masks)
@@ -124,7 +127,9 @@ struct Analyses {
         if constexpr (requires { tessera::privacy_statement(run); }) {
             const auto statement = tessera::privacy_statement(run);
             record.add(figures::privacy_table(statement));
-            record.notes.push_back(epsilon_in_words(statement));
+            std::string words = epsilon_in_words(statement);
+            if (record.find("epsilon_covers")) words += "; earlier stages had no noise and are not covered";
+            record.notes.push_back(std::move(words));
         }
         if constexpr (theory)
             if (o.analyses("theory"))

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -26,13 +28,14 @@ std::vector<RunRecord> runs_in(const std::string& path) {
 }
 
 void print(const Comparison& c, double confidence) {
-    std::printf("%s against %s\n", c.b.c_str(), c.a.c_str());
+    const std::string title = c.b + " against " + c.a;
+    std::printf("%-70s %7s  %7s  second - first\n", title.c_str(), "first", "second");
     const double level = 100 * confidence;
     for (const auto& number : c.numbers) {
         const double scale = scale_of(number.of);
-        const std::string what = std::string(word(number.of.metric)) + ", " + number.of.pick.word() + ", " +
+        const std::string what = std::string(word(number.of.metric)) + ", " + in_words(number.of.pick) + ", " +
                                  std::string(in_words(number.of.average));
-        std::printf("  %-48s %7.2f  %7.2f  %s", what.c_str(), scale * number.mean_a, scale * number.mean_b,
+        std::printf("  %-68s %7.2f  %7.2f  %s", what.c_str(), scale * number.mean_a, scale * number.mean_b,
                     in_words(number.over_seeds, scale).c_str());
         if (!number.over_seeds.known()) std::printf("  too few seeds for a claim\n");
         else if (number.paired)
@@ -49,6 +52,18 @@ void print(const Comparison& c, double confidence) {
         std::printf(
             "  right of the test examples: both %.2f %%, first only %.2f %%, second only %.2f %%, neither %.2f %%\n",
             100 * c.overlap->both, 100 * c.overlap->only_a, 100 * c.overlap->only_b, 100 * c.overlap->neither);
+}
+
+// What files are called: without their folders and .json, where that tells them apart.
+std::vector<std::string> names_of(const std::vector<std::string>& files) {
+    std::vector<std::string> names;
+    for (const auto& file : files) {
+        auto name = std::filesystem::path(file).filename().string();
+        if (name.ends_with(".json")) name.resize(name.size() - 5);
+        if (std::ranges::find(names, name) != names.end()) return files;
+        names.push_back(std::move(name));
+    }
+    return names;
 }
 
 }  // namespace
@@ -69,14 +84,15 @@ int compare(const CompareOptions& o) {
             all.push_back(std::move(run));
         }
     }
+    const auto names = names_of(o.files);
     std::vector<Comparison> comparisons;
     for (std::size_t i = 1; i < sets.size(); ++i) {
-        comparisons.push_back(tessera::report::compare(sets[0], sets[i], o.files[0], o.files[i], settings));
+        comparisons.push_back(tessera::report::compare(sets[0], sets[i], names[0], names[i], settings));
         print(comparisons.back(), o.confidence);
         const std::size_t first = sets[0].front().rounds.size(), other = sets[i].front().rounds.size();
         if (first != other)
-            std::printf("  note: %s trained for %zu rounds, %s for %zu\n", o.files[0].c_str(), first,
-                        o.files[i].c_str(), other);
+            std::printf("  note: %s trained for %zu rounds, %s for %zu\n", names[0].c_str(), first, names[i].c_str(),
+                        other);
     }
     const auto figures = comparison_figures(comparisons, o.confidence);
     if (!o.json.empty()) write_text(o.json, to_json(figures));

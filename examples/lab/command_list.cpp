@@ -51,16 +51,18 @@ int list(bool as_json, const std::string& name) {
             w.key("presets").array([&] {
                 for (const auto& p : presets())
                     w.object([&] {
-                        w.member("name", p.name);
+                        const auto said = preset_in_words(p.file.name);
+                        w.member("name", p.file.name);
                         w.member("what", p.what);
-                        w.member("hash", preset_hash(std::string(p.name)));
-                        names("sets", in_words(p));
+                        w.member("hash", said.hash);
+                        w.member("file", p.file.path);
+                        names("sets", said.pieces);
                     });
             });
             w.key("preset_variants").array([&] {
                 for (const auto& v : preset_variants())
                     w.object([&] {
-                        w.member("name", v.name);
+                        w.member("name", variant_name(v));
                         w.member("what", v.what);
                     });
             });
@@ -80,10 +82,8 @@ int list(bool as_json, const std::string& name) {
     names("Partitions", tessera::data::partition_names());
     names("Models", model_names);
     std::printf("Presets\n");
-    for (const auto& p : presets())
-        std::printf("  %-24s %s\n", std::string(p.name).c_str(), std::string(p.what).c_str());
-    for (const auto& v : preset_variants())
-        std::printf("  ...%-21s %s\n", std::string(v.name).c_str(), std::string(v.what).c_str());
+    for (const auto& p : presets()) std::printf("  %-24s %s\n", p.file.name.c_str(), p.what.c_str());
+    for (const auto& v : preset_variants()) std::printf("  ...%-21s %s\n", variant_name(v).c_str(), v.what.c_str());
     return 0;
 }
 

@@ -3,7 +3,6 @@
 
 #include "commands.hpp"
 #include "outputs.hpp"
-#include "presets.hpp"
 #include "runs.hpp"
 #include "stages.hpp"
 
@@ -14,7 +13,9 @@ int run(Options o) {
     stages_of(o);  // what is wrong without the data is said before the preset is
     check_checkpoints(o);
     if (!said.empty() && !o.quiet) {
-        std::printf("preset %s (%s) sets", o.preset.c_str(), preset_hash(o.preset).c_str());
+        const bool elsewhere = !o.preset_path.empty() && !o.preset.starts_with(o.preset_path);
+        std::printf("preset %s (%s)%s sets", o.preset.c_str(), o.preset_hash.c_str(),
+                    elsewhere ? (" of " + o.preset_path).c_str() : "");
         for (const auto& each : said) std::printf("\n  %s", each.c_str());
         std::printf("\n");
         std::fflush(stdout);

@@ -79,7 +79,7 @@ Options without_outputs(Options o) {
     o.analyse.clear();
     o.shifts.clear();
     o.evaluate_also.clear();
-    o.resume = o.hits = false;
+    o.resume = o.hits = o.trace_kernels = false;
     o.quiet = true;
     return o;
 }

@@ -22,7 +22,7 @@ struct CompareOptions {
 };
 
 int list(bool as_json, const std::string& name);  // of one algorithm or preset all it sets
-int list_presets(const std::string& name);  // empty: all
+int list_presets(const std::string& name, bool as_text = false);  // no name: all; as text: its file
 int run(Options options);
 int sweep(Options options, const SweepOptions& sweep);
 int compare(const CompareOptions& options);

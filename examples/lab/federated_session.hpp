@@ -21,8 +21,8 @@
 
 #include "analyses.hpp"
 #include "methods.hpp"
-#include "nearest.hpp"
 #include "session.hpp"
+#include "settings.hpp"
 #include "shifts.hpp"
 
 namespace lab {
@@ -32,42 +32,11 @@ template <class Me>
 concept Scoped = requires(Me method) { method.own = tessera::scope::Chosen{}; };
 
 template <class Me>
-void set_all(Me& method, const std::string& algorithm, const std::string& flag, const NamedValues& settings) {
-    for (const auto& [name, value] : settings) {
-        if (tessera::set_by_name(method, name, value)) continue;
-        std::string has;
-        std::vector<std::string> known;
-        for (const auto& [full, usual] : tessera::settings_of(method)) {
-            has.append(has.empty() ? "" : ", ").append(full);
-            known.push_back(full.substr(full.rfind('.') + 1));
-            known.push_back(full);
-        }
-        const auto meant = perhaps(name, known);
-        throw tessera::ConfigError(flag + " " + name + ": " + algorithm + " has no such setting" + meant +
-                                   (meant.empty() ? "; it" : " It") + " has " + has);
-    }
-}
-
-template <class Me>
 Me method_of(const Options& o) {
     Me method;
-    for (const auto& offer : o.offers)
-        if (offer.concerns(o.algorithm)) tessera::set_by_name(method, offer.name, offer.value);
-    set_all(method, o.algorithm, o.stages.empty() ? "--set" : "--stages", o.set);
+    set_all(tessera::detail::settings_in(method), o);
     if constexpr (Scoped<Me>) method.own = tessera::scope::Chosen(*o.scope);
     return method;
-}
-
-template <class Me>
-Configuration settings_in_report(const Me& method) {
-    Configuration all;
-    tessera::detail::for_each_setting(method, "", [&](const std::string& name, const auto& value) {
-        if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>)
-            all.emplace_back(name, tessera::detail::text_of(value));
-        else
-            all.emplace_back(name, value);
-    });
-    return all;
 }
 
 template <class Me>
@@ -91,7 +60,7 @@ public:
 
 private:
     FederatedSession(Me method, const Stage& stage, const Task& task, tessera::Vec<float> warm_start)
-        : Session(stage, settings_in_report(method), task, warm_start),
+        : Session(stage, in_report(tessera::detail::settings_in(method)), task, warm_start),
           executor_(options().threads, stage.trace.get()),
           run_(federation(method, task.model, warm_start)) {
         if (!options().evaluate_also.empty()) also_ = served_with(options().evaluate_also, "--eval-also", warm_start);
@@ -117,7 +86,7 @@ private:
             if (!name.starts_with("tune"))
                 throw tessera::ConfigError(flag + " " + name +
                                            ": only settings whose name begins with tune act when a model is served");
-        set_all(method, options().algorithm, flag, settings);
+        set_all(tessera::detail::settings_in(method), options().algorithm, flag, settings);
         return std::make_unique<Run>(federation(std::move(method), run_.setup().model, warm_start));
     }
 
@@ -208,10 +177,10 @@ private:
         namespace detail = tessera::detail;
         auto& rows = record.per_client;
         const std::size_t outputs = run_.setup().model.outputs();
-        detail::for_each_model<W, tessera::Whom::all>(
-            run_, executor_, [&](tessera::Id k, const tessera::ClientData& data, const auto& predict) {
+        detail::judge_models<W, tessera::Whom::all>(
+            run_, executor_, [&](tessera::Id k, const tessera::ClientData& data, detail::Predictor<float> predict) {
                 std::vector<std::uint8_t> right(data.test.size());
-                detail::score<tessera::real<Model>>(k, predict, *data.examples, data.test, outputs, right.data());
+                detail::score<float>(k, predict, *data.examples, data.test, outputs, right.data());
                 for (const auto one : right) rows.at(k).*hits += one ? '1' : '0';
             });
     }

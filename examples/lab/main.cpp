@@ -4,17 +4,22 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tessera/core/error.hpp>
+#include <tessera/core/scope.hpp>
 #include <tessera/version.hpp>
 
 #include "commands.hpp"
+#include "counts.hpp"
 #include "interrupt.hpp"
 #include "methods.hpp"
 #include "nearest.hpp"
+#include "presets.hpp"
 #include "stages.hpp"
 
 namespace {
@@ -24,13 +29,21 @@ using lab::Options;
 // What the command line says as NAME=VALUE.
 struct Said {
     std::vector<std::string> set, also, dp;
+    std::string seeds;
 };
+
+std::string not_a_count(const std::string& text) {
+    if (text.starts_with('-')) return "0 or more is needed, not " + text;
+    const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+    return (digits ? "a smaller number is needed, not " : "a whole number is needed, not ") + text;
+}
 
 void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--algorithm", o.algorithm, "Name from `list`");
     command.add_option("--stages", o.stages,
                        "Instead of --algorithm: 'fedavg rounds=50; fedalt rate=0.01; tune tune_epochs=5'");
-    command.add_option("--preset", o.preset, "A published experiment; other flags win over it");
+    command.add_option("--preset", o.preset,
+                       "A published experiment, or FILE.ini of your own; other flags win over it");
     command.add_option(
         "--data", o.data,
         "fashion-mnist, synthetic:ALPHA,BETA, or files: cifar10, cifar100, idx, npy, leaf, csv, text; see `list`");
@@ -50,11 +63,11 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--scope", o.scope,
                        "What is personal: none, input, output, adapter, norm, all, named:SEGMENTS, joined by +");
     command.add_option("--trains", o.trains, "all or sampled clients train in a round; the method's own unless given");
-    command.add_option("--dp", said.dp, "Private example by example: clip=1,noise=1,delta=1e-5,source=keyed or system")
+    command.add_option("--dp", said.dp,
+                       "Private example by example: clip=1,noise=1 or epsilon=2,delta=1e-5,source=system or keyed")
         ->delimiter(',');
     auto* seed = command.add_option("--seed", o.seed, "Moves initial weights, sampling and shuffling");
-    command.add_option("--seeds", o.seeds, "Several, as in 1,2,3: a run for each, on the split of the first")
-        ->delimiter(',')
+    command.add_option("--seeds", said.seeds, "Several, as in 1,2,3: a run for each, on the split of the first")
         ->excludes(seed);
     command.add_option("--split-seed", o.split_seed, "Moves the partition; the first seed unless given");
     command.add_option("--quorum", o.quorum, "Share of uploads without which a round does not count");
@@ -76,22 +89,40 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--report", o.report, "Write a self-contained HTML report");
     command.add_option("--models", o.models, "Write the models (.npz or .safetensors)");
     command.add_option("--trace", o.trace, "Write where the time went, for chrome://tracing");
+    command.add_flag("--trace-kernels", o.trace_kernels, "In the trace, kernels too");
     command.add_flag("--hits", o.hits, "Keep in the JSON which test examples each client gets right");
     command.add_option("--checkpoint", o.checkpoint, "Directory for checkpoints");
     command.add_option("--checkpoint-every", o.checkpoint_every, "Rounds between checkpoints");
     command.add_flag("--resume", o.resume, "Go on from the newest checkpoint");
     command.add_flag("--quiet", o.quiet, "Print nothing but errors");
-    // CLI11 would read -1 as the largest number there is.
-    const CLI::Validator counts(
-        [](std::string& text) { return text.starts_with('-') ? "0 or more is needed, not " + text : ""; }, "");
-    for (const auto* flag : {"--clients", "--unseen", "--rounds", "--per-round", "--batch", "--seed", "--seeds",
-                             "--split-seed", "--threads", "--eval-every", "--eval-last", "--checkpoint-every"})
+    // CLI11 would read -1 and what is too large as the largest number there is.
+    const CLI::Validator counts([](std::string& text) { return lab::count_in(text) ? "" : not_a_count(text); }, "");
+    for (const auto* flag : {"--clients", "--unseen", "--rounds", "--per-round", "--batch", "--seed", "--split-seed",
+                             "--threads", "--eval-every", "--eval-last", "--checkpoint-every"})
         command.get_option(flag)->check(counts);
 }
 
-Options read(Options o, const Said& said) {
+std::vector<std::uint64_t> seeds_in(const std::string& text) {
+    std::vector<std::uint64_t> all;
+    tessera::detail::for_each_piece(text, ',', [&](std::string_view piece) {
+        const auto seed = lab::count_in(piece);
+        if (!seed)
+            throw tessera::ConfigError("--seeds: " + (piece.empty() ? "a seed is missing in '" + text + "'"
+                                                                    : not_a_count(std::string(piece))));
+        all.push_back(*seed);
+    });
+    return all;
+}
+
+Options read(Options o, const Said& said, bool seeds_given) {
+    if (seeds_given) o.seeds = seeds_in(said.seeds);
     o.set = lab::named_values("--set", said.set);
     o.evaluate_also = lab::named_values("--eval-also", said.also);
+    if (!said.dp.empty() && o.algorithm.empty() && o.stages.empty()) {  // a preset may name the one to make private
+        Options with_preset = o;
+        lab::apply_preset(with_preset);
+        o.algorithm = with_preset.algorithm;
+    }
     lab::make_private(o, lab::named_values("--dp", said.dp));
     return o;
 }
@@ -107,7 +138,9 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
         commands.push_back(each->get_name());
         if (argc > 1 && each->get_name() == argv[1]) command = each;
     }
-    if (!command) return argc > 1 ? complaint("command", argv[1], commands) : "";
+    if (argc < 2) return "say what to do: run, sweep, compare, list or presets; `tessera-lab --help` tells more";
+    if (!command && argv[1][0] == '-') return complaint("flag", argv[1], {"--help", "--version"});
+    if (!command) return complaint("command", argv[1], commands);
     std::vector<std::string> flags;
     for (const auto* option : command->get_options())
         if (!option->get_lnames().empty()) flags.push_back("--" + option->get_lnames().front());
@@ -119,8 +152,28 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
     return "";
 }
 
-int complain(const char* what, int code) {
-    std::fprintf(stderr, "tessera-lab: %s\n", what);
+// The parser's sentences, where ours say more.
+std::string in_our_words(const CLI::ParseError& e) {
+    const std::string what = e.what();
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&e)) return what.substr(0, what.find(':')) + ": a value is missing";
+    if (dynamic_cast<const CLI::ExtrasError*>(&e))
+        return what.substr(what.rfind(": ") + 2) + ": not expected here; a flag is --NAME VALUE";
+    return what;
+}
+
+// A name of a thousand letters hides what is wrong with it.
+std::string readable(std::string text) {
+    constexpr std::size_t longest = 160, kept = 60;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const auto end = std::min(text.find(' ', begin), text.size());
+        if (end - begin <= longest) begin = end + 1;
+        else text.replace(begin + kept, end - begin - kept, "..."), begin += kept + 4;
+    }
+    return text;
+}
+
+int complain(const std::string& what, int code) {
+    std::fprintf(stderr, "tessera-lab: %s\n", readable(what).c_str());
     return code;
 }
 
@@ -141,8 +194,10 @@ int main(int argc, char** argv) {
     lister->add_flag("--json", as_json, "As JSON");
 
     std::string preset;
+    bool as_text = false;
     auto* shower = app.add_subcommand("presets", "What presets set, with a hash of it");
-    shower->add_option("NAME", preset, "One preset, as in pfedbred/fmnist-dnn+am");
+    shower->add_option("NAME", preset, "One preset, as in pfedbred/fmnist-dnn+am, or a file");
+    shower->add_flag("--text", as_text, "Print its file, to copy and change");
 
     Options o;
     Said said;
@@ -167,14 +222,14 @@ int main(int argc, char** argv) {
     try {
         app.parse(argc, argv);
         if (*lister) return lab::list(as_json, listed);
-        if (*shower) return lab::list_presets(preset);
+        if (*shower) return lab::list_presets(preset, as_text);
         if (*comparer) return lab::compare(comparison);
-        if (*sweeper) return lab::sweep(read(o, said), grid);
-        return lab::run(read(o, said));
+        if (*sweeper) return lab::sweep(read(o, said, sweeper->count("--seeds") > 0), grid);
+        return lab::run(read(o, said, runner->count("--seeds") > 0));
     } catch (const CLI::ParseError& e) {
         if (e.get_exit_code() == 0) return app.exit(e);
         const auto meant = misspelt(app, argc, argv);
-        return complain(meant.empty() ? e.what() : meant.c_str(), 2);
+        return complain(meant.empty() ? in_our_words(e) : meant, 2);
     } catch (const lab::Interrupted& e) {
         return complain(e.what(), 130);
     } catch (const tessera::ConfigError& e) {

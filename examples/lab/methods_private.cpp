@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Methods with differential privacy of single examples: the name of the method and -dp, which is what --dp makes of it.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <utility>
+
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/local.hpp>
 #include <tessera/method/perada.hpp>
+#include <tessera/method/privacy_forecast.hpp>
 #include <tessera/method/private.hpp>
 #include <tessera/privacy/noise.hpp>
 #include <tessera/rule/dp_sgd.hpp>
@@ -17,9 +26,58 @@ namespace {
 using Noisy = tessera::rule::DpSgd<tessera::privacy::Noise>;
 using tessera::Private;
 
+std::string short_number(double x, int digits = 4) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.*g", digits, x);
+    return text;
+}
+
+// With a budget and no noise, the least noise that keeps to it; with both, a refusal where they contradict each other.
+template <class Me>
+void keep_to_budget(Stage& stage, const Task& task, const tessera::Vec<float>& warm_start) {
+    Options& o = stage.options;
+    auto method = method_of<Me>(o);
+    if (!(method.epsilon > 0)) return;
+    const double epsilon = std::exchange(method.epsilon, 0);
+    const bool chosen = std::ranges::any_of(
+        o.set, [](const auto& setting) { return setting.first == "noise" || setting.first.ends_with(".noise"); });
+    if (!chosen) tessera::set_by_name(method, "noise", "1");
+    tessera::ClientData aux;
+    if (task.public_data) aux = {&task.public_data->examples.examples(), task.public_data->ids};
+    const tessera::Federation<Me, Model> run(task.model, task.clients, method,
+                                             {.seed = o.seed, .batch = *o.batch, .rounds = *o.rounds}, warm_start, aux);
+    const auto ahead = tessera::privacy_forecast(
+        run, tessera::sample::Uniform{.count = *o.per_round, .everyone_trains = *o.trains == "all"}, *o.rounds);
+    if (!chosen) {
+        const double noise = std::ceil(ahead.scale_within(epsilon, method.delta) * 1e4) / 1e4;
+        o.set.emplace_back("noise", short_number(noise, 12));
+        return;
+    }
+    const auto most = ahead.dearest(method.delta);
+    if (most.epsilon <= epsilon) return;
+    const std::string asked = "--dp epsilon=" + short_number(epsilon) + ": ";
+    if (!std::isfinite(most.epsilon))
+        throw tessera::ConfigError(asked + "without noise there is no epsilon; leave noise out to have it chosen");
+    const auto fit = ahead.rounds_within(epsilon, method.delta);
+    throw tessera::ConfigError(asked + std::to_string(*o.rounds) + " rounds with this noise would cost client " +
+                               std::to_string(most.client) + " an epsilon of " + short_number(most.epsilon) +
+                               " at delta " + short_number(method.delta) + "; " +
+                               (fit == 0 ? "not one round keeps" : "no more than " + std::to_string(fit) + " keep") +
+                               " to it, or all of them with " +
+                               short_number(ahead.scale_within(epsilon, method.delta)) +
+                               " times the noise; leave noise out to have it chosen");
+}
+
 template <class Me>
 Entry hidden(const std::string& name) {
-    return entry<Private<Me>>(name + "-dp", name + " with DP-SGD for all models and an epsilon for each client");
+    auto e = entry<Private<Me>>(name + "-dp", name + " with DP-SGD for all models and an epsilon for each client");
+    e.open = [open = e.open](Stage stage, Task task, tessera::Vec<float> warm_start) {
+        keep_to_budget<Private<Me>>(stage, task, warm_start);
+        if (stage.rounds_before > 0)
+            task.facts.emplace_back("epsilon_covers", "this stage alone; what it starts from was trained before it");
+        return open(stage, task, std::move(warm_start));
+    };
+    return e;
 }
 
 }  // namespace
@@ -47,8 +105,10 @@ void make_private(Options& o, const NamedValues& settings) {
     }
     o.algorithm = name;
     for (const auto& [key, value] : settings) {
-        if (key != "clip" && key != "noise" && key != "delta" && key != "source" && key != "sampling_rate")
-            throw tessera::ConfigError("--dp " + key + ": it takes clip, noise, delta, sampling_rate and source");
+        constexpr std::array<std::string_view, 6> keys{"clip", "noise", "epsilon", "delta", "sampling_rate", "source"};
+        if (std::ranges::find(keys, key) == keys.end())
+            throw tessera::ConfigError("--dp " + key +
+                                       ": it takes clip, noise, epsilon, delta, sampling_rate and source");
         o.set.emplace_back(key, value);
     }
 }

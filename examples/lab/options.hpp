@@ -19,6 +19,7 @@ using NamedValues = std::vector<std::pair<std::string, std::string>>;
 struct Offer {
     std::string of;  // algorithms, by how their names begin; empty: all
     std::string name, value;
+    std::string from{};  // file and line
     bool concerns(std::string_view algorithm) const;
 };
 
@@ -27,7 +28,9 @@ struct Options {
     std::optional<std::string> data, partition, model, normalise;
     std::optional<std::string> aux;     // public data of the server
     std::optional<std::size_t> clients, rounds, per_round, batch;
+    std::string preset_hash, preset_path;
     std::vector<Offer> offers;          // what a preset sets
+    std::optional<std::string> offered_scope;  // for the methods that take one
     NamedValues set;                    // what the user sets: the method must have it
     std::optional<std::string> scope;   // what is personal
     std::optional<std::string> trains;  // all or sampled
@@ -50,7 +53,7 @@ struct Options {
 
     std::string json, jsonl, csv, report, models, trace, checkpoint, split_file;
     std::size_t checkpoint_every = 10;
-    bool resume = false, quiet = false, hits = false;
+    bool resume = false, quiet = false, hits = false, trace_kernels = false;
 
     bool analyses(std::string_view what) const { return std::ranges::find(analyse, what) != analyse.end(); }
     bool evaluates_after(std::size_t round) const {

@@ -23,6 +23,8 @@
 #include <tessera/io/leaf.hpp>
 #include <tessera/io/text.hpp>
 
+#include "nearest.hpp"
+
 namespace lab {
 namespace {
 
@@ -170,8 +172,13 @@ Pool read_pool(const std::string& data, const std::string& flag) {
     if (source.kind() == "idx") return read_idx(source);
     if (source.kind() == "npy") return cut(io::read_npy_dataset(source.paths(2)[0], source.paths(2)[1]));
     std::string known;
-    for (const auto name : data_names) known.append(known.empty() ? "" : ", ").append(name);
-    source.refuse("there is no such data; known are " + known);
+    std::vector<std::string> kinds;
+    for (const auto name : data_names) {
+        known.append(known.empty() ? "" : ", ").append(name);
+        kinds.emplace_back(name.substr(0, name.find(':')));
+    }
+    const auto meant = perhaps(source.kind(), kinds);
+    source.refuse("there is no such data" + (meant.empty() ? "; known are " + known : meant));
 }
 
 }  // namespace

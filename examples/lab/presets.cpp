@@ -2,10 +2,16 @@
 #include "presets.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
 
 #include <tessera/core/error.hpp>
 #include <tessera/core/hash.hpp>
+#include <tessera/io/file.hpp>
 
+#include "counts.hpp"
 #include "methods.hpp"
 #include "nearest.hpp"
 #include "pools.hpp"
@@ -14,45 +20,122 @@ namespace lab {
 namespace {
 
 using tessera::ConfigError;
+namespace fs = std::filesystem;
 
-constexpr const char* bregman = "pfedme pfedbred-";
+constexpr std::string_view variants = "variants/", ending = ".ini", beaten = " [the flag wins]";
 
-// Section 6 of the pFedBreD paper: alpha = alpha_m = 0.01, R = 20, K = 5, eta = 0.05, eta_a = 0.01, beta = 1.
-std::vector<Offer> pfedbred(const char* lambda) {
-    return {{"", "rate", "0.01"},       {"", "steps", "20"},          {"", "beta", "1"},
-            {bregman, "alpha_m", "0.01"}, {bregman, "inner_steps", "5"}, {bregman, "lambda", lambda},
-            {bregman, "eta", "0.05"},     {bregman, "eta_a", "0.01"},    {"per-fedavg", "alpha", "0.01"},
-            {"per-fedavg", "beta_m", "0.01"}};
+// In the order in which they are told.
+struct Flag {
+    std::string_view name;
+    std::optional<std::string> Options::*text = nullptr;
+    std::optional<std::size_t> Options::*count = nullptr;
+};
+constexpr auto flags = std::to_array<Flag>({{"data", &Options::data},
+                                            {"normalise", &Options::normalise},
+                                            {"partition", &Options::partition},
+                                            {"model", &Options::model},
+                                            {"aux", &Options::aux},
+                                            {"clients", nullptr, &Options::clients},
+                                            {"per-round", nullptr, &Options::per_round},
+                                            {"rounds", nullptr, &Options::rounds},
+                                            {"batch", nullptr, &Options::batch}});
+
+template <class T>
+void fill(std::optional<T>& field, const T& value) {
+    if (!field) field = value;
 }
 
-// The PerAda paper's CIFAR-10, and what its program does: 10 local epochs, lambda 1, distillation in 30 rounds. 500
-// batches of 256 are some 20 passes over a tenth of Fashion-MNIST, as its batches of 2048 are over 50,000 images.
-std::vector<Offer> perada() {
-    return {{"", "rate", "0.01"},       {"", "epochs", "10"},      {"", "own_epochs", "10"},
-            {"perada ditto", "lambda", "1"}, {"", "weights", "uniform"}, {"", "kd_steps", "500"},
-            {"", "kd_batch", "256"},   {"", "kd_rate", "0.001"},  {"", "kd_rounds", "30"}};
+std::string text_in(const std::string& path) {
+    constexpr std::size_t most = 1 << 20;  // bytes; a preset is a page of text
+    const auto bytes = tessera::io::read_file(path, most);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Section 5.1 of the FedSpa paper; Ditto's 2 + 3 epochs and lambda are those of its comparison.
-std::vector<Offer> fedspa() {
-    return {{"", "rate", "0.1"},           {"", "decay", "exponential"}, {"", "factor", "0.998"},
-            {"", "weight_decay", "5e-4"},  {"", "epochs", "5"},          {"", "weights", "uniform"},
-            {"", "density", "0.5"},        {"fedspa", "prune_rate", "0.5"}, {"ditto", "epochs", "2"},
-            {"ditto", "own_epochs", "3"},  {"ditto", "lambda", "0.5"}};
+// Where presets lie as files; empty where there are none.
+std::string folder() {
+    if (const char* given = std::getenv("TESSERA_PRESETS"); given && *given) {
+        if (!fs::is_directory(given))
+            throw ConfigError("TESSERA_PRESETS=" + std::string(given) + ": there is no such folder");
+        return given;
+    }
+    std::error_code none;
+    const auto program = fs::read_symlink("/proc/self/exe", none);
+    if (none) return "";
+    for (const auto& place : {program.parent_path() / "presets",
+                              program.parent_path().parent_path() / "share" / "tessera" / "presets"})
+        if (fs::is_directory(place, none)) return place.string();
+    return "";
 }
 
-// The Flow paper's EMNIST settings (K1 = K2 = 3 epochs, gamma 1e-2) with the momentum of its program; baselines as
-// there.
-std::vector<Offer> flow() {
-    constexpr const char* routed = "flow pi-flow";
-    return {{"", "rate", "0.01"},          {"", "momentum", "0.9"},       {"", "epochs", "3"},
-            {"", "own_epochs", "3"},       {"", "tune_epochs", "3"},      {routed, "local_epochs", "3"},
-            {routed, "joint_epochs", "3"}, {routed, "gamma", "0.01"},     {"local", "epochs", "10"},
-            {"local", "rate", "0.05"},     {"ditto", "lambda", "0.1"},    {"apfl", "alpha", "0.25"},
-            {"apfl", "momentum", "0"},     {"knn-per", "neighbours", "10"}, {"knn-per", "lambda", "0.4"}};
+// By name.
+std::vector<PresetFile> preset_files() {
+    std::map<std::string, PresetFile> all;
+    for (const auto& file : built_in_presets()) all[file.name] = file;
+    const fs::path root = folder();
+    std::error_code failed;
+    if (!root.empty())
+        for (const auto& each : fs::recursive_directory_iterator(root, failed)) {
+            if (each.path().extension() != ending) continue;
+            const auto name = fs::relative(each.path(), root).replace_extension().generic_string();
+            all[name] = {name, each.path().string(), text_in(each.path().string())};
+        }
+    if (failed) throw tessera::IoError(root.string(), "cannot be listed");
+    std::vector<PresetFile> sorted;
+    for (auto& [name, file] : all) sorted.push_back(std::move(file));
+    return sorted;
 }
 
-constexpr std::string_view beaten = " [the flag wins]";
+bool is_variant(const PresetFile& file) { return file.name.starts_with(variants); }
+
+std::vector<Preset> read_all(bool of_variants) {
+    std::vector<Preset> all;
+    for (auto& file : preset_files())
+        if (is_variant(file) == of_variants) {
+            all.push_back(read_preset(std::move(file)));
+            if (const auto& last = all.back(); of_variants && !(last.flags.empty() && last.before.empty()))
+                throw ConfigError(last.file.called() + ": a variant has settings below [set] alone");
+        }
+    return all;
+}
+
+// "DIR/mine.ini+am" is a file with a variant; "pfedbred/fmnist-dnn+am" a preset with one.
+std::size_t length_of_base(const std::string& name) {
+    const auto file = name.find(std::string(ending) + "+");
+    if (file != name.npos) return file + ending.size();
+    return name.ends_with(ending) ? name.size() : std::min(name.find('+'), name.size());
+}
+
+Preset find_preset(const std::string& base) {
+    std::vector<std::string> known;
+    for (auto& file : preset_files()) {
+        if (is_variant(file)) continue;
+        if (file.name == base) return read_preset(std::move(file));
+        known.push_back(file.name);
+    }
+    if (base.ends_with(ending)) {
+        if (!tessera::io::exists(base)) throw ConfigError("--preset " + base + ": there is no such file");
+        return read_preset({base, base, text_in(base)});
+    }
+    const auto meant = perhaps(base, known);
+    throw ConfigError("--preset " + base + ": there is no such preset" + meant + (meant.empty() ? ";" : "") +
+                      " `tessera-lab presets` names all, and a file of your own ends in .ini");
+}
+
+std::vector<Preset> find_variants(std::string_view tail) {
+    std::vector<Preset> found;
+    for (const auto all = tail.empty() ? std::vector<Preset>{} : preset_variants(); !tail.empty();) {
+        const std::string name(tail.substr(0, tail.find('+', 1)));
+        const auto variant = std::ranges::find(all, name, variant_name);
+        if (variant == all.end()) {
+            std::string known;
+            for (const auto& each : all) known.append(known.empty() ? "" : " and ").append(variant_name(each));
+            throw ConfigError("--preset: a preset's name may end with " + known + ", not with " + name);
+        }
+        found.push_back(*variant);
+        tail.remove_prefix(name.size());
+    }
+    return found;
+}
 
 std::string in_words(const Offer& s, const Options& given) {
     std::string text = s.name + "=" + s.value;
@@ -66,9 +149,26 @@ std::string in_words(const Offer& s, const Options& given) {
     return text;
 }
 
-template <class T>
-void fill(std::optional<T>& field, const T& value) {
-    if (!field) field = value;
+const std::string* find_flag(const Preset& preset, std::string_view name) {
+    const auto found = std::ranges::find(preset.flags, name, &NamedValues::value_type::first);
+    return found == preset.flags.end() ? nullptr : &found->second;
+}
+
+// What the options hold already wins, and is marked so.
+std::vector<std::string> in_words(const Preset& p, const Options& given) {
+    std::vector<std::string> all;
+    const auto say = [&](std::string_view name, const std::string& value, bool taken) {
+        all.push_back(std::string(name).append("=").append(value).append(taken ? beaten : ""));
+    };
+    if (const auto* value = find_flag(p, "algorithm"))
+        say("algorithm", *value, !given.algorithm.empty() || !given.stages.empty());
+    for (const auto& flag : flags)
+        if (const auto* value = find_flag(p, flag.name))
+            say(flag.name, *value, flag.text ? (given.*flag.text).has_value() : (given.*flag.count).has_value());
+    if (const auto* value = find_flag(p, "scope")) say("scope", *value, given.scope.has_value());
+    if (!p.before.empty()) say("stages before", "'" + p.before + "'", !given.stages.empty());
+    for (const auto& s : p.set) all.push_back(in_words(s, given));
+    return all;
 }
 
 }  // namespace
@@ -83,115 +183,44 @@ bool Offer::concerns(std::string_view algorithm) const {
     return of.empty();
 }
 
-const std::vector<Preset>& presets() {
-    static const std::vector<Preset> all{
-        {"pfedbred/fmnist-mclr", "pFedBreD, Table 1: Fashion-MNIST, 2 labels a client, logistic regression",
-         "fashion-mnist", "lognormal:2", "mclr", 100, 20, 200, 20, "", pfedbred("15")},
-        {"pfedbred/fmnist-dnn", "pFedBreD, Table 1: Fashion-MNIST, 2 labels a client, 784-100-10 network",
-         "fashion-mnist", "lognormal:2", "dnn", 100, 20, 200, 20, "", pfedbred("30")},
-        {"fedalt/fmnist-dir01", "FedAlt's pipeline on Fashion-MNIST, Dirichlet 0.1: (a) FedAvg, (b) the algorithm",
-         "fashion-mnist", "dirichlet:0.1", "dnn", 100, 10, 100, 32, "fedavg rounds=200 rate=0.05 decay=step every=50",
-         {{"", "rate", "0.01"}, {"", "weights", "batches"}}},
-        {"fedalt/fmnist-dir01-cold", "The same without (a)",
-         "fashion-mnist", "dirichlet:0.1", "dnn", 100, 10, 300, 32, "",
-         {{"", "rate", "0.05"}, {"", "decay", "step"}, {"", "every", "75"}, {"", "weights", "batches"},
-          {"", "tune.rate", "0.01"}, {"", "tune.schedule.decay", "constant"}}},
-        {"perada/fmnist", "PerAda's CIFAR-10 setting on Fashion-MNIST: (a) FedAvg for the backbone, (b) the algorithm",
-         "fashion-mnist", "dirichlet-unbalanced:0.1", "dnn-adapter", 20, 8, 100, 64,
-         "backbone rounds=20 rate=0.05 epochs=1", perada(), "held-out:0.1"},
-        {"perada/fmnist-half", "The same on a backbone that has seen the lower half of the classes only",
-         "fashion-mnist", "dirichlet-unbalanced:0.1", "dnn-adapter", 20, 8, 100, 64,
-         "backbone-half rounds=20 rate=0.05 epochs=1", perada(), "held-out:0.1"},
-        {"fedspa/fmnist-iid", "FedSpa's setting on Fashion-MNIST, IID",
-         "fashion-mnist", "iid", "dnn", 100, 10, 400, 128, "", fedspa()},
-        {"fedspa/fmnist-a", "FedSpa's setting A on Fashion-MNIST, Dirichlet 0.3",
-         "fashion-mnist", "dirichlet:0.3", "dnn", 100, 10, 400, 128, "", fedspa()},
-        {"fedspa/fmnist-b", "FedSpa's setting B on Fashion-MNIST, Dirichlet 0.1",
-         "fashion-mnist", "dirichlet:0.1", "dnn", 100, 10, 400, 128, "", fedspa()},
-        {"flow/fmnist-dir01", "Flow's setting on Fashion-MNIST, Dirichlet 0.1 at equal client sizes",
-         "fashion-mnist", "dirichlet-fixed:0.1", "dnn", 100, 10, 200, 20, "", flow()},
-        {"flow/fmnist-dir06", "Flow's setting on Fashion-MNIST, Dirichlet 0.6 at equal client sizes",
-         "fashion-mnist", "dirichlet-fixed:0.6", "dnn", 100, 10, 200, 20, "", flow()},
-    };
-    return all;
-}
-
-const std::vector<PresetVariant>& preset_variants() {
-    static const std::vector<PresetVariant> all{
-        {"+am", "The server goes twice as far as the mean (beta = 2)", {{"", "beta", "2"}}},
-        // Per-FedAvg is served after one step as it is, so one step more are two.
-        {"+ft", "One more step on a training batch when served; fedalt's: 5 epochs on v",
-         {{bregman, "tune_steps", "1"}, {"per-fedavg", "tune_steps", "2"}, {"", "tune_epochs", "5"}}},
-    };
-    return all;
-}
-
-std::vector<std::string> in_words(const Preset& p, const Options& given) {
-    std::vector<std::string> all;
-    const auto say = [&](const char* name, const std::string& value, bool taken) {
-        all.push_back(std::string(name).append("=").append(value).append(taken ? beaten : ""));
-    };
-    say("data", std::string(p.data), given.data.has_value());
-    say("partition", std::string(p.partition), given.partition.has_value());
-    say("model", std::string(p.model), given.model.has_value());
-    if (!p.aux.empty()) say("aux", std::string(p.aux), given.aux.has_value());
-    say("clients", std::to_string(p.clients), given.clients.has_value());
-    say("per-round", std::to_string(p.per_round), given.per_round.has_value());
-    say("rounds", std::to_string(p.rounds), given.rounds.has_value());
-    say("batch", std::to_string(p.batch), given.batch.has_value());
-    if (!p.before.empty()) say("stages before", "'" + std::string(p.before) + "'", !given.stages.empty());
-    for (const auto& s : p.set) all.push_back(in_words(s, given));
-    return all;
-}
+std::vector<Preset> presets() { return read_all(false); }
+std::vector<Preset> preset_variants() { return read_all(true); }
+std::string variant_name(const Preset& variant) { return "+" + variant.file.name.substr(variants.size()); }
 
 std::vector<std::string> apply_preset(Options& o) {
     if (o.preset.empty()) return {};
-    const auto tail = o.preset.find('+');
-    const std::string base = o.preset.substr(0, tail);
-    const auto preset = std::ranges::find(presets(), base, &Preset::name);
-    if (preset == presets().end()) {
-        std::vector<std::string> known;
-        for (const auto& p : presets()) known.emplace_back(p.name);
-        const auto meant = perhaps(base, known);
-        throw ConfigError("--preset " + o.preset + ": there is no such preset" + meant + (meant.empty() ? ";" : "") +
-                          " `tessera-lab presets` names all");
-    }
-    auto said = in_words(*preset, o);
-    o.offers = preset->set;
-    for (auto rest = std::string_view(o.preset).substr(base.size()); !rest.empty();) {
-        const auto name = rest.substr(0, rest.find('+', 1));
-        const auto variant = std::ranges::find(preset_variants(), name, &PresetVariant::name);
-        if (variant == preset_variants().end())
-            throw ConfigError("--preset " + o.preset + ": a preset's name may end with +am and +ft, not with " +
-                              std::string(name));
-        for (const auto& s : variant->set) {
+    const auto base = length_of_base(o.preset);
+    const auto preset = find_preset(o.preset.substr(0, base));
+    auto said = in_words(preset, o), plain = in_words(preset, {});
+    o.offers = preset.set;
+    for (const auto& variant : find_variants(std::string_view(o.preset).substr(base)))
+        for (const auto& s : variant.set) {
             said.push_back(in_words(s, o));
+            plain.push_back(in_words(s, {}));
             o.offers.push_back(s);
         }
-        rest.remove_prefix(name.size());
-    }
-    fill(o.data, std::string(preset->data));
-    fill(o.partition, std::string(preset->partition));
-    fill(o.model, std::string(preset->model));
-    if (!preset->aux.empty()) fill(o.aux, std::string(preset->aux));
-    fill(o.clients, preset->clients);
-    fill(o.per_round, preset->per_round);
-    fill(o.rounds, preset->rounds);
-    fill(o.batch, preset->batch);
-    o.before = preset->before;
+    for (const auto& flag : flags)
+        if (const auto* value = find_flag(preset, flag.name)) {
+            if (flag.text) fill(o.*flag.text, *value);
+            else fill(o.*flag.count, static_cast<std::size_t>(*count_in(*value)));
+        }
+    if (const auto* value = find_flag(preset, "algorithm"); value && o.algorithm.empty() && o.stages.empty())
+        o.algorithm = *value;
+    if (const auto* value = find_flag(preset, "scope")) o.offered_scope = *value;
+    o.before = preset.before;
+    std::string all;
+    for (const auto& each : plain) all += each + "\n";
+    o.preset_hash = tessera::fingerprint(all).hex().substr(0, 16);
+    o.preset_path = preset.file.path;
     return said;
 }
 
-std::vector<std::string> preset_in_words(const std::string& name) {
+PresetInWords preset_in_words(const std::string& name) {
     Options nothing_given;
     nothing_given.preset = name;
-    return apply_preset(nothing_given);
-}
-
-std::string preset_hash(const std::string& name) {
-    std::string all;
-    for (const auto& each : preset_in_words(name)) all += each + "\n";
-    return tessera::fingerprint(all).hex().substr(0, 16);
+    auto pieces = apply_preset(nothing_given);
+    return {std::move(pieces), nothing_given.preset_hash, nothing_given.preset_path,
+            find_preset(name.substr(0, length_of_base(name))).file.text};
 }
 
 void apply_defaults(Options& o) {

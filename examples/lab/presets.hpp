@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Published experiments by name. Flags given on the command line win.
+// Published experiments by name, and a user's own by file. Flags given on the command line win.
+//
+// A preset is a text file: KEY = VALUE for flags of `run`, then [set] with settings of methods. The files of presets/
+// are compiled in; a folder of files wins over them: $TESSERA_PRESETS, or presets or ../share/tessera/presets beside
+// the program.
 #pragma once
 
 #include <string>
@@ -10,32 +14,39 @@
 
 namespace lab {
 
+struct PresetFile {
+    std::string name;  // "pfedbred/fmnist-dnn"; of a variant "variants/am"; of a user's file its path
+    std::string path;  // empty: compiled in
+    std::string text;
+    std::string called() const { return path.empty() ? "preset " + name : path; }
+};
+
 struct Preset {
-    std::string_view name, what, data, partition, model;
-    std::size_t clients, per_round, rounds, batch;
-    std::string_view before;  // stages that come first
-    std::vector<Offer> set;
-    std::string_view aux{};  // public data of the server
-};
-
-// A tail of a preset's name: "pfedbred/fmnist-dnn+am".
-struct PresetVariant {
-    std::string_view name, what;
+    PresetFile file;
+    std::string what, before;  // a line about it; stages that come first
+    NamedValues flags;         // by the names of flags
     std::vector<Offer> set;
 };
 
-const std::vector<Preset>& presets();
-const std::vector<PresetVariant>& preset_variants();
+// Throws ConfigError with the file and the line of the first thing that is wrong.
+Preset read_preset(PresetFile file);
 
-// What a preset says, piece by piece: "clients=100", "lambda=15 (pfedme, pfedbred-)". What the options hold already
-// wins, and is marked so.
-std::vector<std::string> in_words(const Preset& preset, const Options& given = {});
+const std::vector<PresetFile>& built_in_presets();  // written by the build, from presets/
 
-// Of a name with its variants: what it says, and a hash of that. A changed default changes the hash.
-std::vector<std::string> preset_in_words(const std::string& name);
-std::string preset_hash(const std::string& name);
+std::vector<Preset> presets();
+std::vector<Preset> preset_variants();  // tails of a preset's name: "+am"
+std::string variant_name(const Preset& variant);
 
-// Fills what the command line left open and returns what was said, in words.
+// What a preset with its variants says, piece by piece: "clients=100", "lambda=15 (pfedme, pfedbred-)".
+struct PresetInWords {
+    std::vector<std::string> pieces;
+    std::string hash;  // of the pieces: a changed setting changes it, a changed comment does not
+    std::string path;  // empty: compiled in
+    std::string text;  // of the file, without variants
+};
+PresetInWords preset_in_words(const std::string& name);
+
+// Fills what the command line left open and returns what was said. What the options hold already wins, and is marked.
 std::vector<std::string> apply_preset(Options& options);
 void apply_defaults(Options& options);
 

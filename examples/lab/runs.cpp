@@ -46,6 +46,7 @@ std::vector<std::string> complete(Options& o) {
     if (*o.normalise != "standard" && *o.normalise != "unit" && *o.normalise != "none")
         throw ConfigError("--normalise is one of standard, unit, none, not '" + *o.normalise + "'");
     if (o.resume && o.checkpoint.empty()) throw ConfigError("--resume needs --checkpoint DIR");
+    if (o.trace_kernels && o.trace.empty()) throw ConfigError("--trace-kernels needs --trace FILE");
     return said;
 }
 
@@ -79,7 +80,7 @@ std::vector<tessera::report::RunRecord> run_seeds(const Options& o, const Task& 
     for (const auto seed : seeds) {
         const auto one = for_seed(o, seed);
         auto stages = stages_of(one);
-        const auto trace = std::make_shared<Trace>(one.trace.empty() ? 0 : one.threads);
+        const auto trace = std::make_shared<Trace>(one.trace.empty() ? 0 : one.threads, one.trace_kernels);
         for (auto& stage : stages) stage.trace = trace;
         all.push_back(run_stages(stages, task));
         write_run(all.back(), one);

@@ -15,7 +15,6 @@
 
 #include "interrupt.hpp"
 #include "outputs.hpp"
-#include "presets.hpp"
 #include "progress.hpp"
 
 namespace lab {
@@ -49,7 +48,7 @@ Configuration configuration_of(const Stage& stage, const Configuration& of_metho
                       {"split_seed", *o.split_seed},
                       {"quorum", o.quorum},
                       {"stateless", o.stateless}};
-    if (!o.preset.empty()) all.emplace_back("preset_hash", preset_hash(o.preset));
+    if (!o.preset.empty()) all.emplace_back("preset_hash", o.preset_hash);
     if (o.aux) all.emplace_back("aux", *o.aux);
     if (o.scope) all.emplace_back("scope", *o.scope);
     if (!o.split_file.empty()) all.emplace_back("split_file", o.split_file);

@@ -2,13 +2,13 @@
 #include "stages.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <sstream>
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/scope.hpp>
 
+#include "counts.hpp"
 #include "methods.hpp"
 #include "outputs.hpp"
 
@@ -24,11 +24,9 @@ bool has_setting(const Entry& entry, const std::string& name) {
 bool distils(const Entry& entry) { return has_setting(entry, "kd_steps"); }
 
 std::size_t count_of(const std::string& what, const std::string& text) {
-    std::size_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc{} || end != text.data() + text.size() || value == 0)
-        throw ConfigError(what + " is a whole number of at least 1, not '" + text + "'");
-    return value;
+    const auto value = count_in(text);
+    if (!value || *value == 0) throw ConfigError(what + " is a whole number of at least 1, not '" + text + "'");
+    return *value;
 }
 
 std::vector<std::vector<std::string>> words_of_stages(const std::string& text) {
@@ -104,7 +102,7 @@ void complete(Stage& stage) {
         throw ConfigError("--scope " + *o.scope + ": " + o.algorithm +
                           " has a split of its own, or none; fedalt, fedsim and ft-part take a scope");
     if (entry.scoped) {
-        if (!o.scope) o.scope = tessera::scope::Chosen{}.text();
+        if (!o.scope) o.scope = o.offered_scope.value_or(std::string(tessera::scope::Chosen{}.text()));
         naming_scope(*o.scope, [&] { tessera::scope::Chosen{*o.scope}; });
     }
     if (!o.trains) o.trains = entry.trains_all ? "all" : "sampled";
@@ -113,6 +111,23 @@ void complete(Stage& stage) {
     if (*o.per_round > *o.clients)
         throw ConfigError("--per-round is " + std::to_string(*o.per_round) + ", above --clients " +
                           std::to_string(*o.clients));
+}
+
+void check(std::vector<Stage>& stages) {
+    for (auto& s : stages) {
+        complete(s);
+        entry_of(s.options.algorithm).check(s.options);
+    }
+}
+
+// Runs f, whose complaints are about the stages that a preset puts first.
+template <class F>
+void naming_preset(const Options& o, F&& f) {
+    try {
+        f();
+    } catch (const ConfigError& e) {
+        throw ConfigError("--preset " + o.preset + ", the stages before: " + e.what());
+    }
 }
 
 // held-out:SHARE acts on any method: it takes examples from the clients, so that methods can be compared on one split.
@@ -203,13 +218,13 @@ std::vector<Stage> stages_of(const Options& o) {
         Options common = o;
         common.set.clear();
         common.scope.reset();
-        stages = read_stages(o.before, common);
+        naming_preset(o, [&] {
+            stages = read_stages(o.before, common);
+            check(stages);
+        });
         stages.push_back({.options = o});
     }
-    for (auto& s : stages) {
-        complete(s);
-        entry_of(s.options.algorithm).check(s.options);
-    }
+    check(stages);
     check_aux(stages, o);
     name_stages(stages);
     return stages;

@@ -24,6 +24,8 @@
 #include <tessera/nn/norm.hpp>
 #include <tessera/nn/zoo.hpp>
 
+#include "nearest.hpp"
+
 namespace lab {
 
 namespace {
@@ -198,8 +200,9 @@ Model make_model(const std::string& name, const tessera::Examples& examples) {
             throw ConfigError("--model " + name + ": built for 784 or 60 features and up to 10 classes; the data has " +
                               std::to_string(examples.width) + " features and " + std::to_string(examples.classes) +
                               " classes, for which there are mclr and dnn");
-    throw ConfigError("--model " + name +
-                      ": there is no such model; known are mclr, dnn, dnn3, dnn-norm, dnn-adapter, additive");
+    const auto meant = perhaps(name, {model_names.begin(), model_names.end()});
+    throw ConfigError("--model " + name + ": there is no such model" +
+                      (meant.empty() ? "; known are mclr, dnn, dnn3, dnn-norm, dnn-adapter, additive" : meant));
 }
 
 }  // namespace lab

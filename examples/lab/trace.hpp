@@ -6,8 +6,12 @@
 // A round is visits (what is sent, trained and received, client by client) and a merge, which is everything after the
 // last visit. The executor sees every task begin and end, so nothing else has to know. Where workers are not asked for,
 // it is a flag that is read once for each for_each.
+//
+// Where kernels are asked for too, every task carries how often each ran and for how long, and the calls themselves are
+// events for the first task that a worker gets of each for_each, until there are most_calls of them.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
@@ -16,22 +20,79 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/core/function_ref.hpp>
 #include <tessera/exec/openmp.hpp>
+#include <tessera/kernels/dispatch.hpp>
 #include <tessera/report/json.hpp>
 #include <tessera/report/record.hpp>
 
 namespace lab {
 
-class Trace {
+// The kernels of one task.
+class KernelLog final : public tessera::kernels::Watcher {
 public:
     using Clock = std::chrono::steady_clock;
+    struct Call {
+        const char* kernel;
+        Clock::time_point begin, end;
+    };
+    struct Total {
+        std::string_view kernel;
+        std::size_t calls = 0;
+        Clock::duration time{};
+    };
+
+    explicit KernelLog(std::size_t calls_kept) : left_(calls_kept) {}
+
+    void begins(const char* kernel) override {
+        kernel_ = kernel;
+        begin_ = Clock::now();
+    }
+    void ends() override {
+        const auto end = Clock::now();
+        const auto known = std::ranges::find(totals_, std::string_view(kernel_), &Total::kernel);
+        auto& total = known == totals_.end() ? totals_.emplace_back(Total{kernel_}) : *known;
+        ++total.calls;
+        total.time += end - begin_;
+        if (left_ == 0) return;
+        --left_;
+        calls_.push_back({kernel_, begin_, end});
+    }
+    const std::vector<Call>& calls() const { return calls_; }
+    const std::vector<Total>& totals() const { return totals_; }
+
+private:
+    std::size_t left_;
+    const char* kernel_ = nullptr;
+    Clock::time_point begin_{};
+    std::vector<Call> calls_;
+    std::vector<Total> totals_;
+};
+
+class Trace {
+public:
+    using Clock = KernelLog::Clock;
+    static constexpr std::size_t most_calls = 20'000;  // of kernels: about 2 MB
 
     // With `workers` 0 it has no tracks of workers.
-    explicit Trace(std::size_t workers) : tracks_(1 + workers) {}
+    explicit Trace(std::size_t workers, bool kernels = false)
+        : tracks_(1 + workers),
+          calls_left_(workers, kernels ? most_calls / std::max<std::size_t>(1, workers) : 0),
+          kernels_(kernels) {}
     bool sees_workers() const { return tracks_.size() > 1; }
+    bool sees_kernels() const { return kernels_; }
 
     void add(std::size_t track, std::string_view name, Clock::time_point begin, Clock::time_point end) {
-        tracks_.at(track).push_back({std::string(name), begin, end});
+        tracks_.at(track).push_back({std::string(name), begin, end, {}});
+    }
+    // How many calls of kernels the next task of this worker may leave.
+    std::size_t calls_left(std::size_t worker) const { return calls_left_.at(worker); }
+    void add(std::size_t worker, std::string_view name, Clock::time_point begin, Clock::time_point end,
+             const KernelLog& log) {
+        auto& track = tracks_.at(of(worker));
+        track.push_back({std::string(name), begin, end, log.totals()});
+        for (const auto& call : log.calls()) track.push_back({call.kernel, call.begin, call.end, {}});
+        calls_left_[worker] -= log.calls().size();
     }
     static constexpr std::size_t run = 0;
     static constexpr std::size_t of(std::size_t worker) { return 1 + worker; }
@@ -88,6 +149,15 @@ public:
                             json.member("dur", micros(event.end) - micros(event.begin));
                             json.member("pid", 1);
                             json.member("tid", track);
+                            if (!event.kernels.empty())
+                                json.key("args").object([&] {
+                                    for (const auto& total : event.kernels)
+                                        json.key(total.kernel).object([&] {
+                                            json.member("calls", total.calls);
+                                            json.member(
+                                                "ms", std::chrono::duration<double, std::milli>(total.time).count());
+                                        });
+                                });
                         });
                     }
                 }
@@ -101,8 +171,11 @@ private:
     struct Event {
         std::string name;
         Clock::time_point begin, end;
+        std::vector<KernelLog::Total> kernels;
     };
     std::vector<std::vector<Event>> tracks_;  // each written by its own worker
+    std::vector<std::size_t> calls_left_;     // so is each of these
+    bool kernels_;
     std::string_view tasks_, then_;
     Clock::time_point begin_ = Clock::now(), first_done_{};
 };
@@ -123,6 +196,15 @@ private:
     Trace::Clock::time_point begin_ = Trace::Clock::now();
 };
 
+// From here to the end of the block, the kernels of this thread are told to a log.
+class Watching {
+public:
+    explicit Watching(KernelLog& log) { tessera::kernels::watcher = &log; }
+    Watching(const Watching&) = delete;
+    Watching& operator=(const Watching&) = delete;
+    ~Watching() { tessera::kernels::watcher = nullptr; }
+};
+
 class TracedExecutor {
 public:
     TracedExecutor(std::size_t threads, Trace* trace) : team_{threads}, trace_(trace) {}
@@ -130,18 +212,26 @@ public:
     std::size_t concurrency() const { return team_.concurrency(); }
     void validate() const { team_.validate(); }
 
-    template <class Body>
-    void for_each(std::size_t tasks, Body&& body) const {
+    void for_each(std::size_t tasks, tessera::FunctionRef<void(std::size_t task, std::size_t worker)> body) const {
         if (!trace_ || !trace_->sees_workers()) {
-            team_.for_each(tasks, std::forward<Body>(body));
+            team_.for_each(tasks, body);
             if (trace_) trace_->for_each_done();
             return;
         }
         const auto name = trace_->tasks();
+        std::vector<char> began(concurrency());
         team_.for_each(tasks, [&](std::size_t task, std::size_t worker) {
             const auto begin = Trace::Clock::now();
-            body(task, worker);
-            trace_->add(Trace::of(worker), name, begin, Trace::Clock::now());
+            if (!trace_->sees_kernels()) {
+                body(task, worker);
+                return trace_->add(Trace::of(worker), name, begin, Trace::Clock::now());
+            }
+            KernelLog log(std::exchange(began[worker], 1) ? 0 : trace_->calls_left(worker));
+            {
+                const Watching watching(log);
+                body(task, worker);
+            }
+            trace_->add(worker, name, begin, Trace::Clock::now(), log);
         });
         trace_->for_each_done();
     }

@@ -9,7 +9,9 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
+import shutil
 import signal
 import statistics
 import struct
@@ -30,6 +32,7 @@ OTHERS = {"flow": ["--model", "dnn"], "flow-fixed": ["--model", "dnn"], "pi-flow
           "feddf": ["--model", "dnn", "--aux", "held-out:0.2", "--set", "kd_steps=5"]}
 TRAIN_ALL = ["pfedbred-lg", "pfedbred-meg", "pfedbred-mh", "pfedme"]
 SERVED_APART = {"ft-part", "knn-per"}  # both train as FedAvg does; what they serve is not in the state
+PRESETS = pathlib.Path(__file__).resolve().parents[2] / "examples" / "lab" / "presets"
 PIPELINE = "fedavg rounds=3 rate=0.05; fedalt rounds=4 scope=output; tune tune_epochs=2"
 
 
@@ -181,6 +184,16 @@ def bad_input(program, folder):
         "unknown flag": (lambda: ["--datas", "synthetic"], "--datas: there is no such flag; did you mean --data?"),
         "flag like no other": (lambda: ["--qwertyuiopasdfg", "1"], "--qwertyuiopasdfg: there is no such flag"),
         "a seed twice": (lambda: ["--data", "synthetic", "--seeds", "1,2,1"], "--seeds"),
+        "a seed left out": (lambda: ["--data", "synthetic", "--seeds", "1,,2"], "--seeds: a seed is missing in '1,,2'"),
+        "no seed at all": (lambda: ["--data", "synthetic", "--seeds", ""], "--seeds: a seed is missing"),
+        "a seed that is none": (lambda: ["--data", "synthetic", "--seeds", "1,x"], "--seeds: a whole number is needed, not x"),
+        "a seed beyond all": (lambda: ["--data", "synthetic", "--seed", "9" * 20], "--seed: a smaller number is needed"),
+        "word too many": (lambda: ["--data", "synthetic", "extra"], "extra: not expected here"),
+        "name without end": (lambda: ["--algorithm", "x" * 5000], "x... there is no such algorithm"),
+        "model nearly right": (lambda: ["--data", "synthetic", "--model", "dnnn"], "no such model; did you mean dnn?"),
+        "data nearly right": (lambda: ["--data", "fashion-mnst"], "no such data; did you mean fashion-mnist?"),
+        "value of a setting": (lambda: ["--data", "synthetic", "--set", "rate=0.1x"], "--set rate=0.1x: local.rate is a number"),
+        "kernels without a trace": (lambda: ["--data", "synthetic", "--trace-kernels"], "--trace-kernels needs --trace FILE"),
         "seed and seeds": (lambda: ["--data", "synthetic", "--seed", "1", "--seeds", "2,3"], "--seeds"),
         "unwritable trace": (lambda: ["--data", "synthetic", "--trace", nowhere], "no such folder"),
         "not a number": (lambda: ["--rounds", "many"], "--rounds"),
@@ -219,6 +232,8 @@ def bad_input(program, folder):
                                     "--aux held-out:0.1"),
         "public data nobody reads": (lambda: [*tiny, "--algorithm", "ditto", "--aux", "noise:10"], "--aux noise:10: ditto"),
         "unknown normalisation": (lambda: [*tiny, "--normalise", "foo"], "--normalise"),
+        "a budget that the noise breaks": (lambda: [*tiny, "--algorithm", "fedavg", "--dp", "noise=0.5,epsilon=0.1"],
+                                          "--dp epsilon=0.1: "),
         "private stages": (lambda: [*tiny, "--stages", "fedavg", "--dp", "noise=1"], "--dp"),
         "negative rounds": (lambda: [*tiny, "--algorithm", "fedavg", "--rounds", "-1"], "--rounds: 0 or more"),
         "negative seeds": (lambda: [*tiny, "--algorithm", "fedavg", "--seeds", "1,-2"], "--seeds: 0 or more"),
@@ -293,11 +308,15 @@ def outputs(program, folder):
     stages_in_report(program, folder)
     presets_in_words(program)
     presets_by_hash(program, listed)
+    presets_as_files(program, folder)
+    refused_presets(program, folder)
     rounds_and_examples(program, folder)
     phases_of_rounds(program, folder)
+    kernels_of_visits(program, folder)
     names_of_models(program, folder)
     bar_on_a_terminal(program)
     tables_of_results(folder)
+    figures_of_pages(listed)
     shifted_images(program, folder)
     late = folder / "late.json"
     ran(lab(program, *SMALL, "--rounds", "9", "--eval-last", "3", "--json", late))
@@ -319,6 +338,9 @@ def lines_of_the_terminal(program):
     """What the summary says of privacy and rounds; what list and --version say."""
     said = ran(lab(program, *SMALL[:-1], "--dp", "noise=1", "--rounds", "2")).stdout
     expect("epsilon at most " in said and " at delta 1e-05 (noise: " in said, f"no epsilon in {said}")
+    said = ran(lab(program, *SMALL[:-1], "--dp", "epsilon=4", "--rounds", "2")).stdout
+    spent = re.search(r"epsilon at most ([0-9.]+) ", said)
+    expect(spent and 3 < float(spent[1]) <= 4, f"noise for an epsilon of 4: {said}")
     said = ran(lab(program, *SMALL[:-1], "--dp", "noise=0", "--rounds", "2", "--eval-every", "2")).stdout
     expect("epsilon infinite: nothing is hidden" in said, f"no word about no noise in {said}")
     expect("last round" in said and "mean of the last" not in said, f"one evaluated round: {said}")
@@ -369,6 +391,117 @@ def stages_in_report(program, folder):
     report = json.loads(fine.read_text())
     expect({"fine-tuning", "memory", "theory"} <= {extra["id"] for extra in report["extras"]}, "figures of FedAlt")
     expect(report["config"]["personal_parameters"] == 210, "the head of 60-20-10 has 210 parameters")
+
+
+# Of what the presets say. Whoever changes one on purpose changes its hash here; published tables were made with these.
+HASHES = {
+    "fedalt/fmnist-dir01": "dc30dc769a7f687d",
+    "fedalt/fmnist-dir01-cold": "985cc67d73029975",
+    "fedspa/fmnist-a": "781cd759cba705ef",
+    "fedspa/fmnist-b": "5204454d4f790a73",
+    "fedspa/fmnist-iid": "1ad64985abcf366f",
+    "flow/fmnist-dir01": "dff35507af09cc96",
+    "flow/fmnist-dir06": "92a4a0b473d4ee4b",
+    "perada/fmnist": "ff5f925b985bbbe0",
+    "perada/fmnist-half": "c007d566b6a73dd7",
+    "pfedbred/fmnist-dnn": "243bf2f50fe3d92c",
+    "pfedbred/fmnist-mclr": "247b7d51a73309f6",
+}
+
+
+def presets_as_files(program, folder):
+    """A preset's file is printed, copied, changed and run; its hash is that of what it says, and flags win over it."""
+    def hash_of(name, **options):
+        return ran(lab(program, "presets", name, **options)).stdout.split()[0]
+
+    known = {each["name"]: each["hash"] for each in json.loads(ran(lab(program, "list", "--json")).stdout)["presets"]}
+    expect(known == HASHES, f"presets changed: {known}")
+    for name, expected in HASHES.items():  # the files of the repository are what is compiled in
+        expect(hash_of(PRESETS / f"{name}.ini") == expected, f"{name}.ini says something else than the program")
+    text = ran(lab(program, "presets", "pfedbred/fmnist-dnn", "--text")).stdout
+    expect(text == (PRESETS / "pfedbred" / "fmnist-dnn.ini").read_text(), "the text of a preset is not its file")
+    mine = folder / "mine.ini"
+    mine.write_text(text.replace("\n", "  # said\r\n").replace("=", "   =  "))
+    expect(hash_of(mine) == HASHES["pfedbred/fmnist-dnn"], "comments, blanks or line ends changed the hash")
+    expect(hash_of(f"{mine}+am") == hash_of("pfedbred/fmnist-dnn+am"), "a variant of a file")
+    mine.write_text(text.replace("lambda = 30", "lambda = 31"))
+    expect(hash_of(mine) != HASHES["pfedbred/fmnist-dnn"], "another lambda, the same hash")
+
+    out = folder / "mine.json"
+    mine.write_text("algorithm = fedalt\ndata = synthetic\nmodel = dnn\nscope = input\nclients = 6\nper-round = 2\nrounds = 2\n"
+                    "[set]\nrate = 0.07\n[set fedavg]\nrate = 0.5\n")
+    ran(lab(program, "run", "--preset", mine, "--quiet", "--json", out))
+    config = json.loads(out.read_text())["config"]
+    expect([config[key] for key in ("algorithm", "scope", "clients", "per_round", "preset", "preset_hash")] ==
+           ["fedalt", "input", 6, 2, str(mine), hash_of(mine)], f"what a file of one's own sets: {config}")
+    expect(config["order.u.rate"] == 0.07, f"rates: {config}")
+    said = ran(lab(program, "run", "--preset", mine, "--algorithm", "fedavg", "--rounds", "1", "--json", out)).stdout
+    config = json.loads(out.read_text())["config"]
+    expect(config["algorithm"] == "fedavg" and config["rounds"] == 1 and config["local.rate"] == 0.5, f"flags win: {config}")
+    expect("algorithm=fedalt [the flag wins]" in said and "scope=input\n" in said and "scope" not in config, f"told: {said}")
+
+    mine.write_text("algorithm = ditto\ndata = synthetic\nclients = 6\nper-round = 2\nrounds = 1\n")
+    ran(lab(program, "run", "--preset", mine, "--dp", "noise=1", "--quiet", "--json", out))
+    expect(json.loads(out.read_text())["config"]["algorithm"] == "ditto-dp", "the private kin of a preset's algorithm")
+
+    page = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "lab.md").read_text()
+    mine.write_text(page.split("```ini\n")[1].split("```")[0])
+    expect("lambda=1 (ditto, pfedbred-)" in ran(lab(program, "presets", mine)).stdout, "the preset of the manual")
+
+    elsewhere = folder / "presets"
+    for name, lines in {"mine/small": "rounds = 3\n", "flow/fmnist-dir01": "rounds = 4\n"}.items():
+        (elsewhere / name).parent.mkdir(parents=True, exist_ok=True)
+        (elsewhere / f"{name}.ini").write_text(lines)
+    there = {**os.environ, "TESSERA_PRESETS": str(elsewhere)}
+    said = ran(lab(program, "presets", "flow/fmnist-dir01", env=there)).stdout
+    expect(f"of {elsewhere}/flow/fmnist-dir01.ini\n  rounds=4\n" in said, f"a file wins over what is compiled in: {said}")
+    known = {each["name"] for each in json.loads(ran(lab(program, "list", "--json", env=there)).stdout)["presets"]}
+    expect(known == {*HASHES, "mine/small"}, f"presets of a folder: {known}")
+    alone = folder / "alone" / "bin" / "tessera-lab"  # copied, it brings its presets; installed, it finds the files
+    alone.parent.mkdir(parents=True)
+    shutil.copy(program, alone)
+    expect(ran(lab(alone, "presets")).stdout == ran(lab(program, "presets")).stdout, "a program that was copied alone")
+    shutil.copytree(elsewhere, folder / "alone" / "share" / "tessera" / "presets")
+    expect("mine/small" in ran(lab(alone, "presets")).stdout, "presets that are installed beside the program")
+
+
+def refused_presets(program, folder):
+    """A mistake in a preset is told with its file, its line and what was meant."""
+    good = "data = synthetic\nclients = 6\n"
+    cases = {
+        "roundz = 3": "line 3: a preset has no key roundz; did you mean rounds?",
+        "rate = 0.1": "line 3: rate is a setting of algorithms; it goes below a line [set]",
+        "rounds": "line 3: 'rounds' is neither KEY = VALUE",
+        "rounds = ": "line 3: rounds has no value",
+        "= 3": "line 3: the name before = is missing",
+        "rounds = many": "line 3: rounds is a whole number of at least 1, not 'many'",
+        "rounds = 0": "line 3: rounds is a whole number of at least 1, not '0'",
+        "batch = -1": "line 3: batch is a whole number, not '-1'",
+        "clients = 7": "line 3: clients is set twice",
+        "model = dn": "line 3: there is no model 'dn'; did you mean dnn?",
+        "partition = dirichlet:0.1+rotaton:4": "line 3: there is no partition 'rotaton'; did you mean rotation?",
+        "normalise = nothing at all": "line 3: there is no normalise 'nothing at all'; there are standard, unit, none",
+        "algorithm = fedalt2": "line 3: there is no algorithm 'fedalt2'; did you mean fedalt?",
+        "[settings]": "line 3: '[settings]': a section is [set]",
+        "[set fedavgg]": "line 3: no algorithm's name begins with fedavgg; did you mean fedavg?",
+        "[set]\nrat = 0.1": "line 4: no algorithm has a setting rat; did you mean rate?",
+        "[set]\nrate = 0.1\nrate = 0.2": "line 5: rate is set twice",
+        "[set]\nrate = fast": "line 4: local.rate is a number, not 'fast'",
+        "before = fedavg roundz=3": "the stages before: --set roundz: fedavg has no such setting",
+    }
+    mine = folder / "wrong.ini"
+    for text, expected in cases.items():
+        mine.write_text(good + text + "\n")
+        result = lab(program, "run", "--preset", mine, "--rounds", "1", "--quiet")
+        said = result.stderr.strip()
+        expect(result.returncode == 2 and len(said.splitlines()) == 1, f"{text}: exit {result.returncode}: {said}")
+        expect(expected in said and (str(mine) in said), f"{text}: '{expected}' is not in: {said}")
+    mine.write_text("# nothing\n")
+    for name, expected in {mine: "it sets nothing", folder / "none.ini": "there is no such file"}.items():
+        result = lab(program, "presets", name)
+        expect(result.returncode == 2 and f"{name}: {expected}" in result.stderr, f"{name}: {result.stderr}")
+    mine.write_bytes(bytes(range(256)) * 40)
+    expect(lab(program, "presets", mine).returncode == 2, "bytes that are no preset")
 
 
 def presets_in_words(program):
@@ -437,6 +570,37 @@ def phases_of_rounds(program, folder):
     for visit in (e for e in spans if e["name"] == "visit"):
         inside = any(r["ts"] <= visit["ts"] and visit["ts"] + visit["dur"] <= r["ts"] + r["dur"] + 1e-3 for r in rounds)
         expect(inside, "a visit outside of every round")
+
+
+def kernels_of_visits(program, folder):
+    """With --trace-kernels each task tells its kernels, the first of a worker shows every call; nothing else changes."""
+    traced, plain, trace = folder / "kernels.json", folder / "no-kernels.json", folder / "kernels-trace.json"
+    arguments = [*SMALL, "--model", "dnn", "--rounds", "4", "--threads", "2"]
+    ran(lab(program, *arguments, "--json", traced, "--trace", trace, "--trace-kernels"))
+    ran(lab(program, *arguments, "--json", plain))
+    expect(final_hash(traced) == final_hash(plain), "watching kernels changed the run")
+    spans = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X" and e["tid"] > 0]
+    visits = [e for e in spans if e["name"] == "visit"]
+    expect(len(visits) == 4 * 7 and all(e.get("args") for e in visits), "a visit without its kernels")
+    for visit in visits:
+        expect(visit["args"]["affine"]["calls"] > 0, f"no forward pass: {visit}")
+        expect(sum(k["ms"] for k in visit["args"].values()) <= visit["dur"] / 1000, "kernels take longer than their visit")
+    calls = [e for e in spans if e["name"] not in ("visit", "merge", "evaluate")]
+    expect({e["name"] for e in calls} >= {"affine", "softmax_rows"}, f"kernels: {sorted({e['name'] for e in calls})}")
+    shown = 0
+    for visit in visits:
+        inside = [e for e in calls if e["tid"] == visit["tid"] and visit["ts"] <= e["ts"] and
+                  e["ts"] + e["dur"] <= visit["ts"] + visit["dur"] + 1e-3]
+        shown += bool(inside)
+        expect(len(inside) in (0, sum(k["calls"] for k in visit["args"].values())), "some calls of a visit, not all")
+    expect(4 <= shown <= 8, f"{shown} visits show their calls: of each round the first of each worker")
+    expect(len(calls) <= 20000, "more calls than a trace may hold")
+    ran(lab(program, *arguments[:-4], "--rounds", "40", "--set", "epochs=30", "--eval-every", "40", "--trace", trace, "--trace-kernels"))
+    spans = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X" and e["tid"] > 0]
+    calls = [e for e in spans if e["name"] not in ("visit", "merge", "evaluate")]
+    expect(len(calls) == 20000, f"a long run fills the trace and no more: {len(calls)} calls")
+    alone = lab(program, *arguments, "--trace-kernels")
+    expect(alone.returncode == 2 and "--trace FILE" in alone.stderr, f"kernels without a trace: {alone.stderr}")
 
 
 def names_of_models(program, folder):
@@ -519,6 +683,22 @@ def tables_of_results(folder):
     expect(broken.returncode != 0 and page.read_text() == text, "a failed run changed the page")
     unknown = results("--rows", "pfedmee")
     expect(unknown.returncode == 2 and "pfedmee" in unknown.stderr, "an unknown row")
+
+
+def figures_of_pages(listed):
+    """Every page of a system shows the figure that scripts/figures makes for it, of algorithms and presets that there are."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    said = ran(lab(root / "scripts" / "figures", "--list")).stdout
+    made = {line.split(",")[0] for line in said.splitlines() if not line.startswith(" ")}
+    pages = {page.stem: page.read_text() for page in (root / "docs" / "systems").glob("*.md")}
+    expect(made == set(pages), f"figures {made}, pages {set(pages)}")
+    for name, text in pages.items():
+        expect(f"(../images/{name}.svg)" in text and f"scripts/figures {name}" in text, f"{name}.md does not show its figure")
+        expect((root / "docs" / "images" / f"{name}.svg").read_text().startswith("<svg"), f"{name}.svg is no drawing")
+    for flag, kind in {"--algorithm": "algorithms", "--preset": "presets"}.items():
+        used = {words[i + 1] for words in map(str.split, said.splitlines()) for i, word in enumerate(words) if word == flag}
+        known = {each["name"] for each in listed[kind]}
+        expect(used and used <= known, f"scripts/figures, {flag}: {used - known}")
 
 
 def shifted_images(program, folder):
@@ -692,7 +872,7 @@ def compare(program, folder):
     elsewhere = made("elsewhere.json", "--algorithm", "fedavg-ft", "--seeds", "4,5,6")
     page, numbers = folder / "compare.html", folder / "compare.json"
     said = ran(lab(program, "compare", a, b, other, single, "--report", page, "--json", numbers)).stdout
-    for text in ["b.json against", "3 pairs of seeds", "3 and 3 seeds", "too few seeds for a claim", "over 12 clients",
+    for text in ["b against", "3 pairs of seeds", "3 and 3 seeds", "too few seeds for a claim", "over 12 clients",
                  "first only"]:
         expect(text in said, f"'{text}' is not in: {said}")
     figures = {figure["id"]: figure for figure in json.loads(numbers.read_text())}
@@ -701,7 +881,7 @@ def compare(program, folder):
                (model, "last", "unweighted", "accuracy")][0] for path, model in ((a, "global"), (b, "personal"))
               for run in runs_of(path)]
     row = next(i for i, name in enumerate(figures["comparison"]["categories"])
-               if "b.json against" in name and "accuracy, last round, mean over clients" in name)
+               if "b against" in name and "accuracy, last round, mean over clients" in name)
     difference = [s["y"][row] for s in figures["comparison"]["series"] if s["name"] == "difference"][0]
     # Six accuracies, summed in another order.
     expect(abs(difference - 100 * (sum(values[3:]) - sum(values[:3])) / 3) < 1e-9, "the paired difference")
@@ -758,6 +938,7 @@ def main():
     if len(sys.argv) != 3 or sys.argv[1] not in tests:
         sys.exit(__doc__)
     os.environ.pop("TESSERA_DATA_DIR", None)
+    os.environ.pop("TESSERA_PRESETS", None)
     with tempfile.TemporaryDirectory() as folder:
         tests[sys.argv[1]](sys.argv[2], pathlib.Path(folder))
 

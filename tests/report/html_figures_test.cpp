@@ -236,6 +236,41 @@ TEST_CASE("clients of one size have no gain by size, and the page says so") {
     CHECK(count(figure(to_html({run}, "Unequal"), "gain-size"), "<circle") == 10);
 }
 
+TEST_CASE("accuracy against bytes and seconds: what was spent until a round, of seeds the mean") {
+    RunRecord one = some_run(1, 0.8), two = some_run(2, 0.6);
+    for (auto& round : two.rounds) round.seconds = 4;
+    const std::string page = to_html({one, two}, "Seeds");
+    // 30 bytes a round; 2 and 4 seconds. Mean, least and most accuracy of the two.
+    const std::string bytes = figure(page, "accuracy-bytes"), seconds = figure(page, "accuracy-seconds");
+    CHECK(bytes.find("data-p=\"30,70,60,80 60,70,60,80 90,70,60,80 \"") != std::string::npos);
+    CHECK(seconds.find("data-p=\"3,70,60,80 6,70,60,80 9,70,60,80 \"") != std::string::npos);
+    CHECK(bytes.find("sent so far (B)") != std::string::npos);
+    CHECK(count(bytes, "class=\"series") == 2);  // personal and global
+    CHECK(figure(page, "accuracy").find("data-p=\"1,70,60,80 2,") != std::string::npos);  // rounds stay rounds
+    one.rounds[0].evaluations.clear();  // what it spent still counts
+    CHECK(figure(to_html({one}, "Later"), "accuracy-bytes").find("data-p=\"60,80 90,80 \"") != std::string::npos);
+    for (auto& round : one.rounds) round.evaluations.clear();
+    CHECK(figure(to_html({one}, "Never"), "accuracy-bytes").find("No accuracy was recorded.") != std::string::npos);
+}
+
+TEST_CASE("a report tells the rounds to reach accuracies that some run reaches, of the model that is served") {
+    RunRecord personal = some_run(1, 0.8), common = some_run(2, 0.8);
+    common.set("algorithm", "fedavg");
+    personal.rounds[0].evaluations[1].value = 0.71;
+    for (auto& round : common.rounds) round.evaluations.pop_back();  // its 50 % are of the global model
+    const std::string table = figure(to_html({personal, common}, "Two"), "extra-rounds-to-reach");
+    for (const char* target : {"70 %: rounds", "75 %: rounds", "80 %: rounds"})
+        CHECK(table.find(target) != std::string::npos);
+    CHECK(table.find("85 %") == std::string::npos);
+    CHECK(count(table, ">&gt;3<") == 3);
+    CHECK(count(table, ">1<") == 1);
+    CHECK(count(table, ">2<") == 2);
+    for (auto& round : common.rounds) round.evaluations.clear();
+    const std::string none = to_html({common}, "None");
+    CHECK(none.find("rounds-to-reach") == std::string::npos);
+    CHECK(well_nested(none));
+}
+
 TEST_CASE("the scale of a map writes thousands out") {
     RunRecord run = some_run(1, 0.8);
     run.per_client[3].labels[1] = 1'340;

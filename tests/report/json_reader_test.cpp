@@ -50,6 +50,44 @@ TEST_CASE("JSON that is no run is refused") {
         doctest::Contains("odd.json: evaluation tag 'local'"), tessera::IoError);
 }
 
+TEST_CASE("the figures of a run come back as they were") {
+    RunRecord run;
+    run.add({.id = "shaded",
+             .title = "T",
+             .caption = "C",
+             .x = {.title = "x", .unit = "s", .from_zero = true, .integers = true},
+             .y = {.title = "y", .logarithmic = true},
+             .series = {{.name = "a", .x = {1, 2}, .y = {0.1, absent}},
+                        {.name = "b", .x = {1}, .y = {2}, .dashed = true},
+                        {.name = "c", .x = {1}, .y = {3}}},
+             .shaded = true});
+    for (const Kind kind : {Kind::bars, Kind::heat, Kind::table})
+        run.add({.id = std::string(word(kind)),
+                 .title = "T",
+                 .kind = kind,
+                 .categories = {"p", "q"},
+                 .series = {{.name = "s", .y = {1, 2}, .texts = {"one", "two"}}}});
+    run.add({.id = "violin", .title = "V", .kind = Kind::violin, .series = {{.name = "s", .y = {1, 2, 3}}}});
+    run.add({.id = "scatter", .title = "S", .kind = Kind::scatter, .series = {{.name = "s", .x = {1}, .y = {2}}}});
+    const std::string text = to_json(run);
+    const auto back = runs_from_json(text, "t").at(0);
+    REQUIRE(back.extras.size() == 6);
+    CHECK(back.extras[0].shaded);
+    CHECK(back.extras[0].series[1].dashed);
+    CHECK(back.extras[0].y.logarithmic);
+    CHECK(to_json(back) == text);
+
+    const auto spoilt = [&](const std::string& from, const std::string& to) {
+        std::string other = text;
+        other.replace(other.find(from), from.size(), to);
+        return other;
+    };
+    CHECK_THROWS_WITH_AS(runs_from_json(spoilt("\"kind\":\"bars\"", "\"kind\":\"pie\""), "odd.json"),
+                         doctest::Contains("odd.json: a figure's kind 'pie'"), tessera::IoError);
+    CHECK_THROWS_WITH_AS(runs_from_json(spoilt("[\"p\",\"q\"]", "[\"p\"]"), "odd.json"),
+                         doctest::Contains("one y for each category"), tessera::IoError);
+}
+
 TEST_CASE("settings keep their kind") {
     RunRecord run;
     run.set("whole", std::uint64_t{18446744073709551615u});

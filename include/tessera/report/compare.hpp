@@ -294,6 +294,7 @@ inline Comparison compare(const std::vector<RunRecord>& a, const std::vector<Run
     const Which which = detail::model_of(b[0], settings.model);
     for (const auto& tag : b[0].final_evaluations) {
         if (tag.model != which || tag.stage != detail::main_stage(b[0]) || tag.split != SplitOf::test) continue;
+        if (tag.pick == Pick::mean_last(1)) continue;  // the last round, which has its line
         const auto of_a = detail::values_like(a, tag, settings.model),
                    of_b = detail::values_like(b, tag, settings.model);
         if (of_a.empty() || of_b.empty()) continue;

@@ -43,7 +43,7 @@ inline Extra comparison_table(const std::vector<Comparison>& all, double confide
         for (const auto& number : each.numbers) {
             const double scale = scale_of(number.of);
             out.categories.push_back(cat(each.b, " against ", each.a, ": ", word(number.of.metric), ", ",
-                                         detail::pick_in_words(number.of.pick), ", ", in_words(number.of.average)));
+                                         in_words(number.of.pick), ", ", in_words(number.of.average)));
             const auto put = [&](std::size_t column, double value, std::string text) {
                 out.series[column].y.push_back(value);
                 out.series[column].texts.push_back(std::move(text));
@@ -54,7 +54,7 @@ inline Extra comparison_table(const std::vector<Comparison>& all, double confide
                 : number.over_seeds.known() ? "no difference shown"
                                             : "too few seeds");
             put(2, static_cast<double>(number.seeds_b),
-                number.paired ? cat(digits(number.seeds_b), " pairs")
+                number.paired ? detail::plural(number.seeds_b, "pair")
                               : cat(digits(number.seeds_a), " and ", digits(number.seeds_b)));
             put(3, scale * number.mean_a, fixed(scale * number.mean_a, 2));
             put(4, scale * number.mean_b, fixed(scale * number.mean_b, 2));

@@ -32,9 +32,13 @@ namespace tessera::report {
 
 enum class Kind : std::uint8_t { line, scatter, violin, bars, heat, table };
 
-constexpr std::string_view word(Kind kind) {
-    constexpr std::array<std::string_view, 6> all{"line", "scatter", "violin", "bars", "heat", "table"};
-    return all[static_cast<std::size_t>(kind)];
+inline constexpr std::array<std::string_view, 6> kinds{"line", "scatter", "violin", "bars", "heat", "table"};
+constexpr std::string_view word(Kind kind) { return kinds[static_cast<std::size_t>(kind)]; }
+inline Kind parse_kind(std::string_view text) {
+    const auto found = std::ranges::find(kinds, text);
+    tessera::detail::require(found != kinds.end(), "a figure's kind '" + std::string(text) +
+                                                       "' is none of line, scatter, violin, bars, heat, table");
+    return static_cast<Kind>(found - kinds.begin());
 }
 
 struct Extra {

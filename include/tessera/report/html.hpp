@@ -55,8 +55,10 @@ public:
             "</div>\n");
         spread_table();
         out_ += extra_figures(runs_, across_, taken);
-        put(out_, "<h2>Cost</h2>\n<div class=\"grid\">\n", bytes_figure(runs_), seconds_figure(runs_),
-            phases_figure(runs_), "</div>\n");
+        put(out_, "<h2>Cost</h2>\n<div class=\"grid\">\n", accuracy_against_bytes(runs_),
+            accuracy_against_seconds(runs_), bytes_figure(runs_), seconds_figure(runs_), phases_figure(runs_));
+        if (std::ranges::find(taken, "rounds-to-reach") == taken.end()) out_ += rounds_to_reach_table(runs_);
+        out_ += "</div>\n";
         data();
         evaluations_table();
         config_table();
@@ -226,7 +228,7 @@ private:
                 for (const std::string_view tag :
                      {word(e.model), word(e.when), std::string_view(e.on.word()), word(e.split), word(e.clients)})
                     put(out_, "<td>", escape_html(tag), "</td>");
-                put(out_, "<td>", pick_in_words(e.pick), "</td><td>", in_words(e.average), "</td><td>",
+                put(out_, "<td>", in_words(e.pick), "</td><td>", in_words(e.average), "</td><td>",
                     escape_html(e.stage.get()), "</td></tr>\n");
             }
         out_ += "</tbody></table></div>\n";

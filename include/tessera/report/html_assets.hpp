@@ -165,7 +165,7 @@ inline constexpr std::string_view script = R"js(
       cross.setAttribute("x1", at_x(place_of(best[1])));
       cross.setAttribute("x2", at_x(place_of(best[1])));
       cross.style.visibility = "visible";
-      const lines = [svg.dataset.title + " " + best[1]];
+      const lines = [svg.dataset.title + " " + Number(best[1].toPrecision(6))];
       for (const one of seen)
         for (const [x, y, least, most] of one.points)
           if (x === best[1])

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/report/analysis/cost.hpp>
+#include <tessera/report/html_extras.hpp>
 #include <tessera/report/html_figures.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/report/svg.hpp>
@@ -62,6 +64,43 @@ inline std::string bytes_figure(const Runs& runs) {
                   line_chart(caption, {.title = "round", .integers = true},
                              {.title = "sent so far", .unit = cat(prefix.name, "B"), .from_zero = true}, all),
                   "No round was recorded in this run.");
+}
+
+inline double bytes_of(const RoundRecord& r) { return static_cast<double>(r.bytes_up + r.bytes_down); }
+
+inline std::string accuracy_against_bytes(const Runs& runs) {
+    double largest = 0;
+    for (const auto& run : runs.all) largest = std::max(largest, Totals(run).up + Totals(run).down);
+    const Prefix prefix = prefix_of(largest);
+    return curves(runs, "accuracy-bytes", "Accuracy and communication", Metric::accuracy, {"accuracy", "%"}, 100,
+                  {.axis = {.title = "sent so far", .unit = cat(prefix.name, "B")},
+                   .spent = bytes_of,
+                   .unit = prefix.divisor,
+                   .in_words = " Against all bytes on the wire so far, up and down together."});
+}
+inline std::string accuracy_against_seconds(const Runs& runs) {
+    return curves(runs, "accuracy-seconds", "Accuracy and time", Metric::accuracy, {"accuracy", "%"}, 100,
+                  {.axis = {.title = "time of all rounds so far", .unit = "s"},
+                   .spent = [](const RoundRecord& r) { return r.seconds; },
+                   .in_words = " Against the time of all rounds so far."});
+}
+
+// Rounds to the highest three accuracies, in steps of five points, that some run reaches.
+inline std::string rounds_to_reach_table(const Runs& runs) {
+    constexpr double step = 5;
+    double best = 0;
+    for (const auto& run : runs.all) {
+        const Which served = analysis::detail::served(run);
+        for (const auto& round : run.rounds)
+            if (const double accuracy = analysis::detail::accuracy_of(round, served); std::isfinite(accuracy))
+                best = std::max(best, accuracy);
+    }
+    std::vector<double> targets;
+    for (double target = step * std::floor(best / step); target > 0 && targets.size() < 3; target -= step)
+        targets.insert(targets.begin(), target);
+    if (targets.empty()) return "";
+    const auto table = analysis::rounds_to_reach(runs.all, targets);
+    return drawn(table, in_turn(table));
 }
 
 inline std::string seconds_figure(const Runs& runs) {

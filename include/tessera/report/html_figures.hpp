@@ -177,14 +177,10 @@ inline std::vector<Key> keys_of(const std::vector<Series>& all) {
     for (const auto& series : all) out.push_back({series.name, series.colour, series.dashed ? "dash" : ""});
     return out;
 }
-inline std::string pick_in_words(const Pick& pick) {
-    if (pick == Pick::best_validation()) return "round best on validation";
-    return pick.rounds() == 1 ? "last round" : cat("mean of the last ", digits(pick.rounds()), " evaluated rounds");
-}
 // The tags of the curves: in one sentence where they share them, else curve by curve.
 inline std::string tags_in_words(const std::vector<Series>& curves, const std::vector<const Evaluation*>& tags) {
     const auto ground = [](const Evaluation* e) {
-        const std::string pick = e->pick == Pick::last() ? "" : pick_in_words(e->pick) + ", ";
+        const std::string pick = e->pick == Pick::last() ? "" : in_words(e->pick) + ", ";
         return cat(ground_in_words(*e), ", ", pick, in_words(e->average));
     };
     const auto state = [](const Evaluation* e) { return cat(word(e->model), " model ", word(e->when)); };
@@ -240,11 +236,34 @@ inline Series curve(const std::vector<const RunRecord*>& runs, const Evaluation&
     return mean_line(lines);
 }
 
+// What a curve runs along: rounds, or what had been spent by then.
+struct Along {
+    Axis axis{.title = "round", .integers = true};
+    double (*spent)(const RoundRecord&) = nullptr;  // in a round; none: the rounds themselves
+    double unit = 1;
+    std::string_view in_words{};
+};
+// From rounds to what the runs of a group had spent by then, of seeds the mean.
+inline void move_along(Series& series, const std::vector<const RunRecord*>& runs, const Along& along) {
+    std::vector<std::vector<Point>> lines;
+    for (const auto* run : runs) {
+        auto& line = lines.emplace_back();
+        double sum = 0;
+        for (const auto& r : run->rounds) line.push_back({static_cast<double>(r.round), sum += along.spent(r)});
+    }
+    const auto places = mean_line(lines).points;
+    for (auto* points : {&series.points, &series.low, &series.high})
+        for (auto& point : *points) {
+            const double spent = std::ranges::lower_bound(places, point.x, {}, &Point::x)->y / along.unit;
+            point = std::isfinite(spent) ? Point{spent, point.y} : Point{0, absent};
+        }
+}
+
 inline constexpr std::string_view bands_in_words =
     " Lines are means over seeds, bands reach from the least to the most of them.";
 
 inline std::string curves(const Runs& runs, std::string_view id, std::string_view title, Metric metric, const Axis& y,
-                          double scale) {
+                          double scale, const Along& along = {}) {
     std::vector<Series> all;
     std::vector<const Evaluation*> tags;
     std::string more;
@@ -263,6 +282,7 @@ inline std::string curves(const Runs& runs, std::string_view id, std::string_vie
                 continue;
             }
             Series series = curve(group.runs, *best, scale);
+            if (along.spent) move_along(series, group.runs, along);
             series.name = one ? std::string(word(model)) : cat(group.name, ", ", word(model));
             series.colour = !one ? g : model == Which::personal ? 0 : 1;
             series.dashed = model == Which::global;
@@ -270,9 +290,8 @@ inline std::string curves(const Runs& runs, std::string_view id, std::string_vie
             tags.push_back(best);
         }
     if (runs.over_seeds()) more += bands_in_words;
-    const std::string caption = tags.empty() ? "" : tags_in_words(all, tags) + more;
-    return figure(id, title, caption, keys_of(all),
-                  line_chart(cat(title, ": ", caption), {.title = "round", .integers = true}, y, all),
+    const std::string caption = tags.empty() ? "" : cat(tags_in_words(all, tags), more, along.in_words);
+    return figure(id, title, caption, keys_of(all), line_chart(cat(title, ": ", caption), along.axis, y, all),
                   metric == Metric::accuracy ? "No accuracy was recorded." : "No loss was recorded.");
 }
 

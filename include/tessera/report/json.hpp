@@ -173,10 +173,16 @@ inline void write(JsonWriter& json, const Extra& extra) {
             for (const auto& value : values) json.value(value);
         });
     };
+    const auto if_so = [&](std::string_view name, bool so) {
+        if (so) json.member(name, true);
+    };
     const auto axis = [&](std::string_view name, const Axis& what) {
         json.key(name).object([&] {
             json.member("title", what.title);
             json.member("unit", what.unit);
+            if_so("from_zero", what.from_zero);
+            if_so("logarithmic", what.logarithmic);
+            if_so("integers", what.integers);
         });
     };
     json.object([&] {
@@ -186,6 +192,7 @@ inline void write(JsonWriter& json, const Extra& extra) {
         json.member("kind", word(extra.kind));
         axis("x", extra.x);
         axis("y", extra.y);
+        if_so("shaded", extra.shaded);
         list("categories", extra.categories);
         json.key("series").array([&] {
             for (const auto& series : extra.series)
@@ -194,6 +201,7 @@ inline void write(JsonWriter& json, const Extra& extra) {
                     list("x", series.x);
                     list("y", series.y);
                     list("texts", series.texts);
+                    if_so("dashed", series.dashed);
                 });
         });
     });

@@ -276,6 +276,33 @@ inline ClientRecord client_from(const Json& c) {
     return out;
 }
 
+inline Extra extra_from(const Json& e) {
+    const auto numbers = [](const Json& all) {
+        std::vector<double> out;
+        for (const auto& each : all.items()) out.push_back(each.number(absent));
+        return out;
+    };
+    const auto texts = [](const Json& all) {
+        std::vector<std::string> out;
+        for (const auto& each : all.items()) out.push_back(each.text());
+        return out;
+    };
+    const auto axis = [](const Json& a) {
+        return Axis{a["title"].text(), a["unit"].text(), a.has("from_zero"), a.has("logarithmic"), a.has("integers")};
+    };
+    Extra out{.id = e["id"].text(),
+              .title = e["title"].text(),
+              .caption = e["caption"].text(),
+              .kind = parse_kind(e["kind"].text()),
+              .x = axis(e["x"]),
+              .y = axis(e["y"]),
+              .categories = texts(e["categories"]),
+              .shaded = e.has("shaded")};
+    for (const auto& s : e["series"].items())
+        out.series.push_back({s["name"].text(), numbers(s["x"]), numbers(s["y"]), texts(s["texts"]), s.has("dashed")});
+    return out;
+}
+
 inline RunRecord run_from(const Json& run, const std::string& where) {
     if (!run.has("config") || !run["final"].has("evaluations"))
         throw IoError(where, "has no config and final.evaluations; it is not the JSON of a run");
@@ -288,6 +315,7 @@ inline RunRecord run_from(const Json& run, const std::string& where) {
     for (const auto& client : run["final"]["per_client"].items()) out.per_client.push_back(client_from(client));
     out.state_hash = run["final"]["state_hash"].text();
     for (const auto& note : run["notes"].items()) out.notes.push_back(note.text());
+    for (const auto& extra : run["extras"].items()) out.add(extra_from(extra));
     return out;
 }
 

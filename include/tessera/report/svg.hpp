@@ -241,7 +241,7 @@ public:
         const bool whole = series.low.size() == points.size() && series.high.size() == points.size();
         for (std::size_t i = 0; i < points.size(); ++i) {
             if (!std::isfinite(points[i].y)) continue;
-            put(out_, digits(points[i].x), ",", rounded(points[i].y, 6));
+            put(out_, rounded(points[i].x, 9), ",", rounded(points[i].y, 6));
             if (whole && std::isfinite(series.low[i].y) && std::isfinite(series.high[i].y))
                 put(out_, ",", rounded(series.low[i].y, 6), ",", rounded(series.high[i].y, 6));
             out_ += ' ';

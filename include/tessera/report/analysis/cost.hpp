@@ -14,8 +14,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tessera/core/error.hpp>
@@ -82,14 +85,25 @@ inline double accuracy_of(const RoundRecord& round, Which model) {
     return absent;
 }
 
+// What a client of this run is served: its own model where the method has one.
+inline Which served(const RunRecord& run) {
+    for (const auto& round : run.rounds)
+        for (const auto& e : round.evaluations)
+            if (e.model == Which::personal) return Which::personal;
+    return Which::global;
+}
+inline std::string_view in_words(std::optional<Which> model) { return model ? word(*model) : "served"; }
+
 }  // namespace detail
 
-// Accuracy against what had been spent when it was measured, a line for each run.
-inline Extra accuracy_against(CostOf what, const std::vector<RunRecord>& runs, Which model = Which::personal) {
+// Accuracy against what had been spent when it was measured, a line for each run. Without a model, of the one that a
+// client is served: its own where the method has one.
+inline Extra accuracy_against(CostOf what, const std::vector<RunRecord>& runs, std::optional<Which> model = {}) {
     const bool time = what == CostOf::seconds, formula = what == CostOf::formula_bytes;
     Extra out{.id = time ? "accuracy-seconds" : formula ? "accuracy-formula-bytes" : "accuracy-bytes",
               .title = time ? "Accuracy and time" : "Accuracy and communication",
-              .caption = report::detail::cat("Mean over clients, own test data, ", word(model), " model, against ",
+              .caption = report::detail::cat("Mean over clients, own test data, ", detail::in_words(model),
+                                             " model, against ",
                                              time      ? "the seconds"
                                              : formula ? "the gigabytes by formula (down and up)"
                                                        : "the gigabytes on the wire (down and up)",
@@ -101,9 +115,10 @@ inline Extra accuracy_against(CostOf what, const std::vector<RunRecord>& runs, W
     for (std::size_t i = 0; i < runs.size(); ++i) {
         auto& series = out.series.emplace_back(Extra::Series{.name = names[i]});
         double spent = 0;
+        const Which asked = model.value_or(detail::served(runs[i]));
         for (const auto& round : runs[i].rounds) {
             spent += detail::cost_of(round, what);
-            if (const double accuracy = detail::accuracy_of(round, model); std::isfinite(accuracy)) {
+            if (const double accuracy = detail::accuracy_of(round, asked); std::isfinite(accuracy)) {
                 series.x.push_back(spent);
                 series.y.push_back(accuracy);
             }
@@ -116,23 +131,24 @@ inline Extra accuracy_against(CostOf what, const std::vector<RunRecord>& runs, W
 struct Reached {
     double round = absent, spent = absent;
 };
-inline Reached reached(const RunRecord& run, double percent, Which model = Which::personal,
+inline Reached reached(const RunRecord& run, double percent, std::optional<Which> model = {},
                        CostOf what = CostOf::formula_bytes) {
     double spent = 0;
+    const Which asked = model.value_or(detail::served(run));
     for (std::size_t r = 0; r < run.rounds.size(); ++r) {
         spent += detail::cost_of(run.rounds[r], what);
-        if (detail::accuracy_of(run.rounds[r], model) >= percent) return {static_cast<double>(r + 1), spent};
+        if (detail::accuracy_of(run.rounds[r], asked) >= percent) return {static_cast<double>(r + 1), spent};
     }
     return {};
 }
 
 // Rounds and gigabytes by formula until a target is reached, a row for each run; ">T" where T rounds were not enough.
 inline Extra rounds_to_reach(const std::vector<RunRecord>& runs, const std::vector<double>& percents,
-                             Which model = Which::personal) {
+                             std::optional<Which> model = {}) {
     using report::detail::cat, report::detail::digits, report::detail::rounded;
     Extra out{.id = "rounds-to-reach",
               .title = "Rounds to reach an accuracy",
-              .caption = cat("First round whose accuracy (mean over clients, own test data, ", word(model),
+              .caption = cat("First round whose accuracy (mean over clients, own test data, ", detail::in_words(model),
                              " model) reaches the target, and the gigabytes by formula until then."),
               .kind = Kind::table,
               .x = {.title = "run"},

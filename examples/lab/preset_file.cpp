@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The text of a preset, line by line. Names are checked here, so that a mistake is told with its line.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tessera/core/by_name.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/data/partition.hpp>
+
+#include "counts.hpp"
+#include "methods.hpp"
+#include "nearest.hpp"
+#include "pools.hpp"
+#include "presets.hpp"
+#include "tasks.hpp"
+
+namespace lab {
+namespace {
+
+constexpr std::array<std::string_view, 13> keys{"what",    "algorithm", "data",      "normalise", "partition",
+                                                "model",   "scope",     "aux",       "clients",   "per-round",
+                                                "rounds",  "batch",     "before"};
+constexpr std::string_view blank = " \t\r";
+
+std::string_view trimmed(std::string_view text) {
+    const auto first = text.find_first_not_of(blank);
+    if (first == text.npos) return {};
+    return text.substr(first, text.find_last_not_of(blank) - first + 1);
+}
+
+// A comment begins a line or follows a blank, so that a path may hold its sign.
+std::string_view without_comment(std::string_view line) {
+    for (auto at = line.find('#'); at != line.npos; at = line.find('#', at + 1))
+        if (at == 0 || blank.find(line[at - 1]) != blank.npos) return line.substr(0, at);
+    return line;
+}
+
+std::vector<std::string> words_of(std::string_view text) {
+    std::vector<std::string> all;
+    tessera::detail::for_each_piece(text, ' ', [&](std::string_view word) {
+        if (!trimmed(word).empty()) all.emplace_back(trimmed(word));
+    });
+    return all;
+}
+
+// "dirichlet:A" is of the kind dirichlet.
+std::string kind_of(std::string_view name) { return std::string(name.substr(0, name.find(':'))); }
+
+template <class Names>
+std::vector<std::string> kinds_of(const Names& names) {
+    std::vector<std::string> all;
+    for (const std::string_view each : names) all.push_back(kind_of(each));
+    return all;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+    std::string all;
+    for (const auto& each : names) all.append(all.empty() ? "" : ", ").append(each);
+    return all;
+}
+
+class PresetReader {
+public:
+    explicit PresetReader(PresetFile file) { preset_.file = std::move(file); }
+
+    Preset read() && {
+        std::string_view rest = preset_.file.text;
+        if (rest.starts_with("\xEF\xBB\xBF")) rest.remove_prefix(3);  // the mark that some editors put first
+        while (!rest.empty()) {
+            ++line_;
+            const auto end = rest.find('\n');
+            if (const auto text = trimmed(without_comment(rest.substr(0, end))); !text.empty()) read_line(text);
+            rest.remove_prefix(end == rest.npos ? rest.size() : end + 1);
+        }
+        if (preset_.flags.empty() && preset_.set.empty() && preset_.before.empty())
+            throw tessera::ConfigError(preset_.file.called() + ": it sets nothing; write KEY = VALUE, a line each");
+        return std::move(preset_);
+    }
+
+private:
+    std::string here() const { return preset_.file.called() + ", line " + std::to_string(line_); }
+    [[noreturn]] void refuse(const std::string& why) const { throw tessera::ConfigError(here() + ": " + why); }
+    // `why` is followed by what was meant, or by all there is.
+    [[noreturn]] void refuse_name(const std::string& why, const std::string& name,
+                                  const std::vector<std::string>& known) const {
+        const auto meant = perhaps(name, known);
+        refuse(why + (meant.empty() ? "; there are " + joined(known) : meant));
+    }
+
+    void read_line(std::string_view text) {
+        if (text.starts_with('[')) return read_section(text);
+        const auto equals = text.find('=');
+        if (equals == text.npos) refuse("'" + std::string(text) + "' is neither KEY = VALUE nor [set ALGORITHM ...]");
+        const std::string key(trimmed(text.substr(0, equals))), value(trimmed(text.substr(equals + 1)));
+        if (key.empty()) refuse("the name before = is missing");
+        if (value.empty()) refuse(key + " has no value");
+        const std::string place = (in_set_ ? "set " + section_ : "") + "=" + key;
+        if (std::ranges::find(seen_, place) != seen_.end()) refuse(key + " is set twice");
+        seen_.push_back(place);
+        if (in_set_) read_setting(key, value);
+        else read_flag(key, value);
+    }
+
+    void read_section(std::string_view text) {
+        auto words = text.ends_with(']') ? words_of(text.substr(1, text.size() - 2)) : std::vector<std::string>{};
+        if (words.empty() || words[0] != "set")
+            refuse("'" + std::string(text) + "': a section is [set], or [set ALGORITHM ...] for some algorithms");
+        words.erase(words.begin());
+        std::vector<std::string> known;
+        for (const auto& e : catalogue()) known.push_back(e.name);
+        section_.clear();
+        for (const auto& word : words) {
+            if (std::ranges::none_of(known, [&](const auto& name) { return name.starts_with(word); }))
+                refuse_name("no algorithm's name begins with " + word, word, known);
+            section_.append(section_.empty() ? "" : " ").append(word);
+        }
+        in_set_ = true;
+    }
+
+    void read_setting(const std::string& name, const std::string& value) {
+        std::vector<std::string> known;
+        for (const auto& e : catalogue())
+            for (const auto& [full, usual] : e.settings) {
+                if (tessera::detail::means(full, name)) {
+                    preset_.set.push_back({section_, name, value, here()});
+                    return;
+                }
+                for (auto&& each : {full.substr(full.rfind('.') + 1), full})
+                    if (std::ranges::find(known, each) == known.end()) known.push_back(each);
+            }
+        const auto meant = perhaps(name, known);
+        refuse("no algorithm has a setting " + name +
+               (meant.empty() ? "; `tessera-lab list ALGORITHM` names its settings" : meant));
+    }
+
+    void read_flag(const std::string& key, const std::string& value) {
+        if (key == "what") preset_.what = value;
+        else if (key == "before") preset_.before = value;
+        else {
+            check_flag(key, value);
+            preset_.flags.emplace_back(key, value);
+        }
+    }
+
+    void check_flag(const std::string& key, const std::string& value) const {
+        const auto one_of = [&](const std::string& name, const std::vector<std::string>& known) {
+            if (std::ranges::find(known, name) == known.end())
+                refuse_name("there is no " + key + " '" + name + "'", name, known);
+        };
+        if (key == "algorithm") {
+            std::vector<std::string> known;
+            for (const auto& e : catalogue()) known.push_back(e.name);
+            one_of(value, known);
+        } else if (key == "data") {
+            one_of(kind_of(value), kinds_of(data_names));
+        } else if (key == "normalise") {
+            one_of(value, {"standard", "unit", "none"});
+        } else if (key == "model") {
+            one_of(value, kinds_of(model_names));
+        } else if (key == "partition") {
+            tessera::detail::for_each_piece(value, '+', [&](std::string_view piece) {
+                one_of(kind_of(piece), kinds_of(tessera::data::partition_names()));
+            });
+        } else if (key == "clients" || key == "per-round" || key == "rounds" || key == "batch") {
+            const auto count = count_in(value);
+            if (!count || (*count == 0 && key != "batch"))
+                refuse(key + " is a whole number" + (key == "batch" ? "" : " of at least 1") + ", not '" + value + "'");
+        } else if (key != "scope" && key != "aux") {
+            refuse_key(key);
+        }
+    }
+
+    [[noreturn]] void refuse_key(const std::string& key) const {
+        for (const auto& e : catalogue())
+            for (const auto& [full, usual] : e.settings)
+                if (tessera::detail::means(full, key))
+                    refuse(key + " is a setting of algorithms; it goes below a line [set]");
+        refuse_name("a preset has no key " + key, key, {keys.begin(), keys.end()});
+    }
+
+    Preset preset_;
+    std::size_t line_ = 0;
+    bool in_set_ = false;
+    std::string section_;            // algorithms, as in Offer::of
+    std::vector<std::string> seen_;  // sections with keys
+};
+
+}  // namespace
+
+Preset read_preset(PresetFile file) { return PresetReader(std::move(file)).read(); }
+
+}  // namespace lab
