@@ -121,8 +121,8 @@ def step(name, theirs):
     return lambda run, pick: run.faster("dense_step", f"{name}/tessera", f"{name}/{theirs}", pick)
 
 
-def round_against_plain(name):
-    return lambda run, pick: run.faster("round", f"{name}/t1", f"{name}/torch_plain", pick)
+def round_against(theirs, name):
+    return lambda run, pick: run.faster("round", f"{name}/t1", f"{name}/torch_{theirs}", pick)
 
 
 def second_core(name):
@@ -174,6 +174,18 @@ def masked_promises(density, floor, goal, torch_floor):
             Promise("", f"PyTorch, masked, {density}", over_masked_torch(density), torch_floor)]
 
 
+def packed_mean(run, pick):
+    torch = [name for name in run.names("mean") if name.startswith("packed/torch_")
+             and not run.problems["mean"][name]["note"]]
+    if not torch:
+        raise NotMeasured(NOT_ASKED)
+    return min(run.faster("mean", "packed/tessera", name, pick) for name in torch)
+
+
+def mask_search(density):
+    return lambda run, pick: 1 / run.faster("sparse", f"search/{density}/tessera", "search/dense_step/tessera", pick)
+
+
 def sparse_visit(density):
     return lambda run, pick: run.faster("sparse", f"visit/{density}/tessera", "visit/dense/tessera", pick)
 
@@ -209,12 +221,13 @@ PROMISES = [
     Promise("", "expert PyTorch", step("dnn", "torch_expert"), 2.5, 3),
     Promise("MCLR 784-10 step, batch 20", "Eigen loop", step("mclr", "eigen"), 1.5, 2.5),
     Promise("", "plain PyTorch", step("mclr", "torch_plain"), 9.5, 15),
-    Promise("FedAvg round, 20 clients x 20 steps", "plain PyTorch, MCLR", round_against_plain("fedavg/mclr"), 12),
-    Promise("", "plain PyTorch, DNN", round_against_plain("fedavg/dnn"), 5.5),
+    Promise("FedAvg round, 20 clients x 20 steps", "plain PyTorch, MCLR", round_against("plain", "fedavg/mclr"), 12),
+    Promise("", "plain PyTorch, DNN", round_against("plain", "fedavg/dnn"), 5.5),
+    Promise("", "expert PyTorch, DNN", round_against("expert", "fedavg/dnn"), 2.5, 3),
     Promise("", "one core, MCLR (second core)", second_core("fedavg/mclr"), 1.5),
     Promise("", "one core, DNN (second core)", second_core("fedavg/dnn"), 1.7),
-    Promise("pFedMe round, 100 clients x 20 x 5", "plain PyTorch, MCLR", round_against_plain("pfedme/mclr"), 12),
-    Promise("", "plain PyTorch, DNN", round_against_plain("pfedme/dnn"), 4.5),
+    Promise("pFedMe round, 100 clients x 20 x 5", "plain PyTorch, MCLR", round_against("plain", "pfedme/mclr"), 12),
+    Promise("", "plain PyTorch, DNN", round_against("plain", "pfedme/dnn"), 4.5),
     Promise("weighted mean of 100 x 1e6 floats", "pure read of the same bytes", of_pure_read, 0.9, 0.9, "%"),
     Promise("exact top-k mask of 1e6", "std::nth_element",
             lambda run, pick: run.faster("select", "top20/tessera", "top20/nth_element", pick), 10, 20),
@@ -226,6 +239,9 @@ PROMISES = [
     *masked_promises("0.05", 7.2, 14, 11),
     Promise("sparse visit 784-512-512-10, density 0.50", "dense visit", sparse_visit("0.50"), 1.15),
     Promise("", "at density 0.20", sparse_visit("0.20"), 2.2),
+    Promise("search of a mask, density 0.50", "dense step (at most)", mask_search("0.50"), 1.3, None, "x", True),
+    Promise("", "at density 0.20 (at most)", mask_search("0.20"), 1.3, None, "x", True),
+    Promise("packed masked mean, 100 clients x 1e6, density 0.25", "PyTorch's faster form", packed_mean, 4),
     Promise("hard routing of 1,000 rows, 784-512-512-512-10", "soft routing (at most)", hard_routing("soft"), 0.62, None, "x",
             True),
     Promise("", "plain net and router (at most)", hard_routing("plain_and_router"), 1.10, None, "x", True),
@@ -350,15 +366,16 @@ def round_table(run):
             cells.append(number(lambda pick=pick: unit(run.time("round", f"{group}/t1", pick) / per)))
         cells.append(number(lambda: unit(run.time("round", f"{group}/t2", least, "real") / per)))
         cells.append(number(lambda: second_core(group)(run, least), "{:.2f}x"))
-        cells.append(number(lambda: unit(run.time("round", f"{group}/torch_plain", least))))
-        for pick in PICKS:
-            cells.append(number(lambda pick=pick: run.time("round", f"{group}/torch_plain", pick)
-                                / (run.time("round", f"{group}/t1", pick) / per), "{:.1f}x"))
+        for peer in ("plain", "expert"):
+            cells.append(number(lambda peer=peer: unit(run.time("round", f"{group}/torch_{peer}", least))))
+            for pick in PICKS:
+                cells.append(number(lambda peer=peer, pick=pick: run.time("round", f"{group}/torch_{peer}", pick)
+                                    / (run.time("round", f"{group}/t1", pick) / per), "{:.1f}x"))
         cells.append(number(lambda: run.counter("round", f"{group}/t1", "allocations"), "{:g}"))
         cells.append(number(lambda: run.counter("round", f"{group}/t2", "allocations"), "{:g}"))
         rows.append(cells)
     return table(("", "ours, 1 thread", "median", "2 threads", "second core", "plain PyTorch", "ours is faster by", "median",
-                  "allocations, 1 thread", "2 threads"), rows)
+                  "expert PyTorch", "ours is faster by", "median", "allocations, 1 thread", "2 threads"), rows)
 
 
 def machine_line(machine):
@@ -405,8 +422,15 @@ def page(data):
             *(under(f"{group}:", competitors(run, "sparse", group, "tessera")) for group in run.groups("sparse")),
             "Forward, input gradient and masked update of one layer, batch 128, with every copy between layouts; `dense` is "
             "the same without a mask. A visit trains 784-512-512-10 on 600 examples, batch 128, 5 epochs.")
+    section("Serving 1,000 rows with a routed 784-512-512-512-10", "routing", competitors(run, "routing", "dnn3", "hard"),
+            "`plain_and_router` is one plain network and the router, `two_passes_and_router` what one does without a routed "
+            "model.")
+    section("A private step, DNN, batch 64", "private_step", competitors(run, "private_step", "private_step", "keyed"),
+            "Against DP-SGD with noise from keyed streams; `sgd` is the plain step, `system` takes noise from the system, "
+            "`one_by_one` clips a gradient an example, `ledger` is the accounting of 2,250 rounds.")
     section("Rounds", "round", round_table(run),
-            "`tiny` is per client, of 20,000; the others per round or per evaluation of all test data.")
+            "`tiny` is per client, of 20,000; the others per round or per evaluation of all test data. Expert PyTorch has the "
+            "clients of a round side by side in batched products, gradients by hand.")
     return "\n".join(parts) + "\n"
 
 

@@ -25,12 +25,12 @@ PROBLEMS = {
                     "dense_step_expert": "*/torch_expert"},
                    r"^(dnn|mclr)/(tessera|tessera_bytes|eigen|torch_plain|torch_expert)$"),
     "gemm": ({}, None),
-    "mean": ({"mean": "*/torch_*"}, r"^whole/(tessera|read_)"),
+    "mean": ({"mean": "whole/torch_*", "masked_mean": "packed/torch_*"}, r"^whole/(tessera|read_)"),
     "select": ({"topk": "*/torch_topk"}, r"^top20/(tessera|nth_element|two_passes)$"),
     "sparse": ({"masked_step": "*/torch_masked"}, r"^(784x256/(dense|0.20)|visit/.*)/(tessera|onednn)$"),
     "routing": ({}, r"^dnn3/(hard|soft|plain_and_router)$"),
     "private_step": ({}, r"^private_step/(sgd|keyed|system)$"),
-    "round": ({"round_plain": "*/torch_plain"}, r"^(fedavg|pfedme|tiny)/"),
+    "round": ({"round_plain": "*/torch_plain", "round_expert": "*/torch_expert"}, r"^(fedavg|pfedme|tiny)/"),
 }
 QUICK_SCRIPTS = ["dense_step_plain", "dense_step_expert", "round_plain"]
 PRIORITY = 5  # of the real-time class, above everything that shares the machine

@@ -103,14 +103,21 @@ public:
             }
         }
     }
-    void write(const bench::Exchange& out) const {
+    void write(const bench::Exchange& out, const std::string& as) const {
         std::vector<float> some;
         for (std::size_t k = 0; k < clients; ++k) some.push_back(static_cast<float>(weights_[k]));
-        out.write<float>("weights.f32", some);
+        out.write<float>(as + "weights.f32", some);
         std::vector<float> all;
         for (const auto& row : rows_) all.insert(all.end(), row.begin(), row.end());
-        out.write<float>("rows.f32", all);
-        out.write<double>("expected.f64", expected());
+        out.write<float>(as + "rows.f32", all);
+        out.write<double>(as + "expected.f64", expected());
+        if (masks_.empty()) return;
+        std::vector<std::uint8_t> bits;
+        for (const auto& mask : masks_)
+            for (const std::uint64_t word : mask)
+                for (unsigned byte = 0; byte < 8; ++byte) bits.push_back(static_cast<std::uint8_t>(word >> (8 * byte)));
+        out.write<std::uint8_t>(as + "bits.u8", bits);
+        out.write<float>(as + "before.f32", before_);
     }
 
 private:
@@ -185,7 +192,8 @@ private:
 int main(int argc, char** argv) {
     const bench::Exchange out(argc, argv);
     if (out.wanted()) {
-        Rows(false).write(out);
+        Rows(false).write(out, "");
+        Rows(true).write(out, "packed.");
         return 0;
     }
     Entered whole("whole", false), packed("packed", true);
