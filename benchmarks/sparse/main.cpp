@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Steps of one layer, batch 128, with unstructured masks of four densities and without one; and the training part of a
 // visit, a network 784-512-512-10 with 600 examples, batch 128, 5 epochs: dense as FedAvg's, and on the active
-// coordinates as FedSpa's, its masks with densities after Erdos-Renyi.
+// coordinates as FedSpa's, its masks with densities after Erdos-Renyi. The search for the next mask, which a visit ends
+// with, stands beside one dense step.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include <tessera/core/random.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/kernels/dispatch.hpp>
+#include <tessera/mask/dynamic_sparse.hpp>
 #include <tessera/nn/sparse.hpp>
 #include <tessera/rule/sgd.hpp>
 
@@ -135,6 +137,14 @@ public:
                 train(net_, w);
             }
         })->Unit(benchmark::kMillisecond);
+        bench::enter("search/dense_step/tessera", 0, [] { return 0.0; }, [this](benchmark::State& state) {
+            const Arena::Use use(arena_);
+            const auto at = site();
+            auto w = w_;
+            const Step<float> step{.rate = 1e-6};
+            const auto batches = at.epochs(1);
+            for (auto _ : state) net_.step(w, batches[0], step);
+        })->Unit(benchmark::kMillisecond);
         // Layers of 512 and more have this density, the last one and all biases are whole (5.3).
         add("0.50", 141.68);
         add("0.20", 55.08);
@@ -158,10 +168,13 @@ private:
         }
         return mask;
     }
+    Site<Net> site() {
+        return {.model = &net_, .examples = &data_.examples(), .ids = ids_, .key = Key{1}, .batch = batch,
+                .workspace = &space_};
+    }
     template <class Objective>
     void train(const Objective& objective, Vec<float>& x) {
-        const Site<Net> at{.model = &net_, .examples = &data_.examples(), .ids = ids_, .key = Key{1}, .batch = batch,
-                           .workspace = &space_};
+        const auto at = site();
         descend(at.with(objective), x, at.epochs(5), rule::Sgd{.rate = 0.1, .weight_decay = 5e-4});
     }
     Vec<float> visit(const Mask& mask, Arithmetic how) {
@@ -172,6 +185,15 @@ private:
             if (mask[j]) packed.push_back(w_[j]);
         train(sparse, packed);
         return packed;
+    }
+    // A dense gradient of one batch and both selections, at the paper's first rate: half of the weights change places.
+    Mask search(const nn::Sparse<Net>& sparse, const Vec<float>& packed, Mask mask) {
+        const auto at = site();
+        const auto take = [&](Out<float> out) {
+            sparse.full_gradient(packed, at.epochs(1, Pass::own)[0].evaluated(), out);
+        };
+        mask::DynamicSparse{}.next(MaskSearch<float>(net_.layout(), packed, Key{9}, 0, 400, take), mask);
+        return mask;
     }
     void add(const std::string& density, double epsilon) {
         const auto mask = std::make_shared<const Mask>(erk(epsilon));
@@ -184,6 +206,19 @@ private:
                      [this, mask](benchmark::State& state) {
                          const Arena::Use use(arena_);
                          for (auto _ : state) visit(*mask, Arithmetic::table);
+                     })
+            ->Unit(benchmark::kMillisecond);
+        const auto sparse = std::make_shared<const nn::Sparse<Net>>(net_, *mask, batch);
+        const auto packed = std::make_shared<const Vec<float>>(visit(*mask, Arithmetic::table));
+        // As many coordinates as before, and not the same.
+        bench::enter("search/" + density + "/tessera", 0,
+                     [=, this] {
+                         const Mask next = search(*sparse, *packed, *mask);
+                         return next.count() == mask->count() && next != *mask ? 0.0 : 1.0;
+                     },
+                     [=, this](benchmark::State& state) {
+                         const Arena::Use use(arena_);
+                         for (auto _ : state) benchmark::DoNotOptimize(search(*sparse, *packed, *mask));
                      })
             ->Unit(benchmark::kMillisecond);
     }

@@ -51,6 +51,25 @@ TEST_CASE("full and empty masks of every size around a word") {
     CHECK(Mask() == Mask(0));
 }
 
+TEST_CASE("a word at once is its bits one by one, and none beyond the end") {
+    for (std::size_t size = 1; size <= 200; ++size) {
+        CAPTURE(size);
+        Mask by_bits(size), by_words(size, true);
+        for (std::size_t w = 0; w < by_words.words().size(); ++w) {
+            const auto bits = 0x9e3779b97f4a7c15u * (size + w);
+            for (std::size_t j = 64 * w; j < 64 * w + 64 && j < size; ++j) by_bits.set(j, (bits >> (j % 64) & 1) != 0);
+            by_words.set_word(w, bits);
+        }
+        REQUIRE(by_words == by_bits);
+        std::size_t set = 0;
+        for (std::size_t j = 0; j < size; ++j) set += by_bits[j];
+        REQUIRE(by_words.count() == set);
+        for (std::size_t w = 0; w < by_words.words().size(); ++w) by_words.set_word(w, ~0ull);
+        REQUIRE(by_words == Mask(size, true));
+        REQUIRE(by_words.count() == size);
+    }
+}
+
 TEST_CASE("equal masks have equal sizes") {
     CHECK(Mask(3) != Mask(4));
     CHECK(Mask(64) != Mask(65));

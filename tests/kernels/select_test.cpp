@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -22,7 +23,7 @@ namespace {
 using namespace tessera;
 using namespace tessera::support;
 
-// Around one vector, one word of bits, the size below which everything is sorted (1024), and beyond.
+// Around one vector, one word of bits, the size up to which no sample is drawn (1024), and beyond.
 const std::vector<std::size_t> sizes{0,  1,  2,  3,   7,   8,   9,    15,   16,   17,   31,   33,
                                      63, 64, 65, 100, 127, 129, 1000, 1023, 1024, 1025, 1087, 5000};
 
@@ -64,11 +65,25 @@ std::vector<std::vector<R>> hard_inputs(std::size_t n) {
         inputs[3][j] = -static_cast<R>(n - j);                           // sorted downwards
         inputs[4][j] = noise[j] > 0 ? R(2) : R(-1);                      // two values
         inputs[5][j] = noise[j] > R(0.6) ? noise[j] : R(0);              // mostly one value
-        inputs[6][j] = j % (n / std::min<std::size_t>(4096, n / 16 + 1)) == 0 ? R(1e30) * rising : rising;  // sampled
+        inputs[6][j] = rising;  // below: what is sampled is larger than all else
         inputs[7][j] = std::ldexp(R(1) + noise[j] / 1000, static_cast<int>(j % 200) - 100);  // many exponents
         inputs[8][j] = std::round(noise[j] * 20);                        // 21 values
     }
+    const std::uint64_t sample = std::min<std::size_t>(1024, n / 4), step = n / sample;
+    for (std::uint64_t i = 0; i < sample; ++i)
+        inputs[6][i * step + ((i * 0x9e3779b97f4a7c15u >> 32) * step >> 32)] *= R(1e30);
     return inputs;
+}
+
+// The gradient of a layer behind pictures: columns of unlike size, those of the border exactly 0.
+template <class R>
+std::vector<R> picture_gradient(std::size_t rows) {
+    auto g = toy_numbers<R>(rows * 784, 3);
+    for (std::size_t j = 0; j < g.size(); ++j) {
+        const std::size_t y = j % 784 / 28, x = j % 28;
+        g[j] *= y < 4 || y > 23 || x < 4 || x > 23 ? R(0) : R(1 + j % 784 % 98);
+    }
+    return g;
 }
 
 }  // namespace
@@ -195,6 +210,69 @@ TEST_CASE_TEMPLATE("prune and grow: hard inputs under a mask", R, float, double)
     });
 }
 
+TEST_CASE_TEMPLATE("columns of exact zeros, with k on both sides of where they begin", R, float, double) {
+    const auto g = picture_gradient<R>(60);
+    const auto live = static_cast<std::size_t>(std::count_if(g.begin(), g.end(), [](R v) { return v != 0; }));
+    auto capped = g;  // and the largest are equal
+    for (R& v : capped) v = std::clamp(v, R(-30), R(30));
+    for_each_kernel_set([&](std::string_view set) {
+        CAPTURE(set);
+        for (const std::vector<R>& x : {g, capped})
+            for (const double density : {0.0, 0.2, 0.5}) {
+                const Mask active = random_mask(g.size(), density, 4);
+                std::size_t edge = 0;
+                for (std::size_t j = 0; j < g.size(); ++j) edge += !active[j] && g[j] != 0;
+                for (const std::size_t k :
+                     {edge / 9, edge / 2, edge - 500, edge - 1, edge, edge + 1, edge + 500, live}) {
+                    CAPTURE(k);
+                    REQUIRE(kernels::largest_inactive(In<R>(x), active, {0, g.size()}, k) ==
+                            kernels::reference::chosen<R>(In<R>(x), k, false,
+                                                          [&](std::size_t j) { return !active[j]; }));
+                }
+            }
+    });
+}
+
+TEST_CASE_TEMPLATE("in place: words at once are the bits one by one, and the count is kept", R, float, double) {
+    for_each_kernel_set([](std::string_view set) {
+        CAPTURE(set);
+        for (const auto n : {1u, 63u, 64u, 65u, 129u, 1000u, 5000u, 30000u})
+            for (const double density : {0.0, 0.1, 0.5, 1.0})
+                for (const Range in : {Range{0, n}, Range{n / 3, n - n / 5}, Range{n / 2, n / 2}}) {
+                    CAPTURE(n);
+                    CAPTURE(density);
+                    CAPTURE(in.begin);
+                    auto x = toy_numbers<R>(n, n);
+                    for (std::size_t j = 0; j < n; ++j)
+                        if (j % 3 == 0) x[j] = 0;
+                    const Mask before = random_mask(n, density, n);
+                    std::vector<R> packed;
+                    for (std::size_t j = in.begin; j < in.end; ++j)
+                        if (before[j]) packed.push_back(x[j]);
+                    REQUIRE(kernels::count_active(before, in) == packed.size());
+                    const std::size_t k = (packed.size() + 1) / 2;
+
+                    Mask expected = before, mask = before;
+                    const auto inside = [&](std::size_t j) { return j >= in.begin && j < in.end; };
+                    const Mask weakest = kernels::reference::chosen<R>(
+                        In<R>(x), k, true, [&](std::size_t j) { return inside(j) && before[j]; });
+                    for (std::size_t j = 0; j < n; ++j)
+                        if (weakest[j]) expected.set(j, false);
+                    kernels::drop_smallest(In<R>(packed), mask, in, k);
+                    REQUIRE(mask == expected);
+                    REQUIRE(mask.count() == before.count() - k);
+
+                    const Mask strongest = kernels::reference::chosen<R>(
+                        In<R>(x), k, false, [&](std::size_t j) { return inside(j) && !expected[j]; });
+                    for (std::size_t j = 0; j < n; ++j)
+                        if (strongest[j]) expected.set(j, true);
+                    kernels::add_largest(In<R>(x), mask, in, k);
+                    REQUIRE(mask == expected);
+                    REQUIRE(mask.count() == before.count());
+                }
+    });
+}
+
 TEST_CASE("a range or a mask that does not fit is refused") {
     const std::vector<float> x(10, 1);
     const Mask right(10), wrong(9);
@@ -202,4 +280,11 @@ TEST_CASE("a range or a mask that does not fit is refused") {
     CHECK_THROWS_AS(kernels::smallest_active(In<float>(x), wrong, {0, 9}, 1), ConfigError);
     CHECK_THROWS_AS(kernels::largest_inactive(In<float>(x), right, {0, 11}, 1), ConfigError);
     CHECK_THROWS_AS(kernels::largest_inactive(In<float>(x), right, {5, 4}, 1), ConfigError);
+    Mask mask(10, true);
+    CHECK_THROWS_AS(kernels::drop_smallest(In<float>(x), mask, {0, 9}, 1), ConfigError);
+    CHECK_THROWS_AS(kernels::drop_smallest(In<float>(x), mask, {1, 11}, 1), ConfigError);
+    CHECK_THROWS_AS(kernels::add_largest(In<float>(x), mask, {0, 11}, 1), ConfigError);
+    CHECK(mask == Mask(10, true));
+    CHECK_NOTHROW(kernels::drop_smallest(In<float>(x), mask, {0, 10}, 1));
+    CHECK(mask.count() == 9);
 }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include <tessera/kernels/reference/select.hpp>
+
 #include <support/sparse_nets.hpp>
 
 using namespace tessera;
@@ -126,6 +128,34 @@ TEST_CASE("what is pruned is weaker than what stays, and what grows is stronger 
     CHECK(lost > 5000);
     CHECK(pruned < kept);
     CHECK(left <= grown);
+}
+
+TEST_CASE("a search by words is the search bit by bit with a stable sort, however many gradients are 0") {
+    Random at;
+    for (const bool ties : {false, true}) {
+        CAPTURE(ties);
+        if (ties)
+            for (std::size_t j = 0; j < at.g.size(); ++j)
+                if (j % 784 % 28 < 16) at.g[j] = 0;
+        Mask expected = at.mask;
+        for (const auto& s : at.net.layout) {
+            const auto inside = [&](std::size_t j) { return j >= s.offset && j < s.end(); };
+            const std::size_t active = count_in(at.mask, range_of(s)), k = (active + 1) / 2;
+            if (active == s.size()) continue;
+            const Mask weakest = kernels::reference::chosen<float>(
+                at.w, k, true, [&](std::size_t j) { return inside(j) && at.mask[j]; });
+            for (std::size_t j = s.offset; j < s.end(); ++j)
+                if (weakest[j]) expected.set(j, false);
+            const Mask strongest = kernels::reference::chosen<float>(
+                at.g, k, false, [&](std::size_t j) { return inside(j) && !expected[j]; });
+            for (std::size_t j = s.offset; j < s.end(); ++j)
+                if (strongest[j]) expected.set(j, true);
+        }
+        const Mask next = searched<float>({}, at.net.layout, at.w, at.mask, at.g);
+        CHECK(next == expected);
+        CHECK(next != at.mask);
+        CHECK(next.count() == at.mask.count());
+    }
 }
 
 TEST_CASE("L-SPA-2 a prune rate of 0 changes nothing and takes no gradient; random growth takes none either") {

@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <tessera/core/layout.hpp>
 #include <tessera/core/mask.hpp>
@@ -86,19 +87,19 @@ public:
           }) {}
 
     // In every coordinate, active or not, with zeros where the mask has none.
-    const Vec<R>& gradient() const {
-        if (gradient_.empty()) {
-            gradient_.resize(dimension(layout));
-            call_(take_, gradient_);
+    In<R> gradient() const {
+        if (!gradient_) {
+            gradient_.emplace(dimension(layout));
+            call_(take_, Out<R>(gradient_->data(), gradient_->size()));
         }
-        return gradient_;
+        return {gradient_->data(), gradient_->size()};
     }
-    bool looked() const { return !gradient_.empty(); }
+    bool looked() const { return gradient_.has_value(); }
 
 private:
     const void* take_;
     void (*call_)(const void*, Out<R>);
-    mutable Vec<R> gradient_;
+    mutable std::optional<Scratch<R>> gradient_;
 };
 
 namespace detail {

@@ -24,6 +24,11 @@ public:
         const std::uint64_t bit = 1ull << (j % 64);
         words_[j / 64] = value ? words_[j / 64] | bit : words_[j / 64] & ~bit;
     }
+    // Coordinates 64 w to 64 w + 63 at once; bits beyond size() are dropped.
+    void set_word(std::size_t w, std::uint64_t bits) {
+        const std::size_t here = size_ - 64 * w;
+        words_[w] = here < 64 ? bits & ((1ull << here) - 1) : bits;
+    }
     std::size_t count() const {
         std::size_t n = 0;
         for (const auto w : words_) n += static_cast<std::size_t>(std::popcount(w));

@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include <tessera/kernels/mask_words.hpp>
 #include <tessera/kernels/select.hpp>
 #include <tessera/mask/density.hpp>
 
@@ -51,13 +52,13 @@ struct DynamicSparse {
         std::size_t place = 0;  // of the tensor's first value
         for (std::size_t l = 0; l < at.layout.size(); ++l) {
             const Range tensor = range_of(at.layout[l]);
-            const std::size_t active = count_in(mask, tensor);
+            const std::size_t active = kernels::count_active(mask, tensor);
             const auto k = static_cast<std::size_t>(std::ceil(alpha * static_cast<double>(active)));
             const In<R> values = at.values.subspan(place, active);
             place += active;
             if (k == 0 || active == tensor.size()) continue;
-            prune(values, tensor, k, mask);
-            if (grow == Grow::gradient) grow_largest<R>(at.gradient(), tensor, k, mask);
+            kernels::drop_smallest(values, mask, tensor, k);
+            if (grow == Grow::gradient) kernels::add_largest(In<R>(at.gradient()), mask, tensor, k);
             else grow_random(at.key(l), tensor, k, mask);
         }
     }
@@ -69,19 +70,6 @@ struct DynamicSparse {
     }
 
 private:
-    template <class R>
-    static void prune(In<R> values, Range tensor, std::size_t k, Mask& mask) {
-        const Mask weakest = kernels::smallest_active(values, Mask(values.size(), true), {0, values.size()}, k);
-        std::size_t i = 0;
-        for_each_active(mask, tensor, [&](std::size_t j) {
-            if (weakest[i++]) mask.set(j, false);
-        });
-    }
-    template <class R>
-    static void grow_largest(In<R> gradient, Range tensor, std::size_t k, Mask& mask) {
-        const Mask grown = kernels::largest_inactive(gradient, mask, tensor, k);
-        for_each_active(grown, tensor, [&](std::size_t j) { mask.set(j, true); });
-    }
     static void grow_random(Key key, Range tensor, std::size_t k, Mask& mask) {
         detail::draw_some(
             Stream(key), tensor.size() - count_in(mask, tensor), k,

@@ -118,7 +118,14 @@ public:
 
     // The gradient in every coordinate of the model, at the point with zeros in place: what a mask search ranks.
     double full_gradient(In<Real> packed, const Batch<Real>& batch, Out<Real> dense) const {
-        return model_->gradient(whole(packed), batch, dense);
+        const Scratch<Real> at(mask_->size());
+        const Real* from = packed.data();
+        for (std::size_t j = 0; j < at.size(); j += 4096) {  // zeros stay in the first cache
+            const std::size_t n = std::min<std::size_t>(4096, at.size() - j);
+            std::fill_n(at.data() + j, n, Real(0));
+            kernels::expand(&from, mask_->words().data() + j / 64, at.data() + j, at.data() + j, n);
+        }
+        return model_->gradient(In<Real>(at.data(), at.size()), batch, dense);
     }
     Vec<Real> whole(In<Real> packed) const {
         Vec<Real> dense(mask_->size());

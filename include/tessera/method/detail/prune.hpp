@@ -29,11 +29,7 @@ Mask pruned(Layout layout, In<R> x, Mask mask, double share) {
         place += n;
         if (!prunable(s) || n == 0) continue;
         const auto k = static_cast<std::size_t>(std::ceil(share * static_cast<double>(n - 1)));
-        const Mask weakest = kernels::smallest_active(values, Mask(n, true), {0, n}, k);
-        std::size_t i = 0;
-        for_each_active(mask, range_of(s), [&](std::size_t j) {
-            if (weakest[i++]) mask.set(j, false);
-        });
+        kernels::drop_smallest(values, mask, range_of(s), k);
     }
     return mask;
 }
