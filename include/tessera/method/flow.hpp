@@ -52,7 +52,7 @@ struct Flow {
         const auto zeta_l = data.local(at), zeta_g = data.global(at);
         detail::train_local(*this, zeta_l, x);
         detail::train_joint(*this, zeta_g, x, {eval_adapt_psi, eval_adapt_global});
-        return nn::RoutedPredictor<M, Gate>(*at.model, gate, routing, std::move(x));
+        return detail::routed_predictor(*this, at, std::move(x));
     }
     auto global(const auto& server, const auto& initial) const {
         return decltype(server.w)(server.w.begin(), server.w.begin() + std::ssize(initial));

@@ -50,7 +50,7 @@ struct PiFlow {
         const detail::Halves data(at, halves);
         const auto zeta_g = data.global(at);
         detail::train_joint(*this, zeta_g, x, {eval_adapt_psi, eval_adapt_global, branches()});
-        return nn::RoutedPredictor<M, Gate>(*at.model, gate, routing, std::move(x));
+        return detail::routed_predictor(*this, at, std::move(x));
     }
     nn::Moves branches() const { return pi == Pi::tied ? nn::Moves::global : nn::Moves::branches; }
     auto global(const auto& server, const auto& initial) const {

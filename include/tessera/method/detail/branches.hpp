@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include <tessera/contracts/rule.hpp>
 #include <tessera/method/detail/halves.hpp>
@@ -67,11 +68,20 @@ struct Joint {
 };
 template <class Me, class M>
 void train_joint(const Me& method, const Site<M>& zeta_g, Vec<real<M>>& x, const Joint& who) {
-    nn::Reuse<real<M>> reuse;
-    const auto j_psi = routed(method, zeta_g, nn::Moves::router, &reuse);
-    const auto j_g = routed(method, zeta_g, who.by_j_g, &reuse);
-    Steps router(zeta_g, j_psi, method.local, who.router), global(zeta_g, j_g, method.local, who.global);
-    take_turns(method.alternate, zeta_g.epochs(method.joint_epochs), zeta_g.batch_count(), x, router, global);
+    if constexpr (check_routable<M>()) {
+        nn::Reuse<real<M>> reuse;
+        const auto j_psi = routed(method, zeta_g, nn::Moves::router, &reuse);
+        const auto j_g = routed(method, zeta_g, who.by_j_g, &reuse);
+        Steps router(zeta_g, j_psi, method.local, who.router), global(zeta_g, j_g, method.local, who.global);
+        take_turns(method.alternate, zeta_g.epochs(method.joint_epochs), zeta_g.batch_count(), x, router, global);
+    }
+}
+
+template <class Me, class M>
+auto routed_predictor(const Me& method, const Site<M>& at, Vec<real<M>> x) {
+    using Gate = std::remove_cvref_t<decltype(method.gate)>;
+    if constexpr (check_routable<M>())
+        return nn::RoutedPredictor<M, Gate>(*at.model, method.gate, method.routing, std::move(x));
 }
 
 }  // namespace detail
