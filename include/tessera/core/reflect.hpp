@@ -178,7 +178,9 @@ template <class... Field>
 struct Types {};
 struct TypesOf {
     template <class... Field>
-    Types<std::remove_cv_t<Field>...> operator()(Field&...) const;
+    Types<std::remove_cv_t<Field>...> operator()(Field&...) const {
+        return {};
+    }
 };
 }  // namespace detail
 
