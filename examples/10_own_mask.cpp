@@ -26,7 +26,8 @@ struct LookAhead {
     template <class R>
     void next(const MaskSearch<R>& at, Mask& mask) const {
         Vec<R> ahead;
-        for (R g : at.gradient()) ahead.push_back(static_cast<R>(-rate) * g);  // in every coordinate, active or not
+        for (const R g : at.gradient())  // in every coordinate, active or not
+            ahead.push_back(static_cast<R>(-rate) * g);
         std::size_t i = 0;  // at.values holds the active weights, one after the other
         for_each_active(mask, {0, mask.size()}, [&](std::size_t j) { ahead[j] += at.values[i++]; });
         Mask chosen(mask.size());
