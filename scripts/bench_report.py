@@ -147,7 +147,7 @@ def masked_layers(density, theirs):
     """The worst of the layers that were run; theirs(run, layer, pick) is the time to beat."""
     def value(run, pick):
         layers = [group.partition("/")[0] for group in run.groups("sparse")
-                  if group.endswith(f"/{density}") and not group.startswith("visit")]
+                  if group.endswith(f"/{density}") and not group.startswith(("visit", "search"))]
         if not layers:
             raise NotMeasured(NOT_ASKED)
         return min(theirs(run, layer, pick) / run.time("sparse", f"{layer}/{density}/tessera", pick) for layer in layers)
@@ -421,7 +421,8 @@ def page(data):
     section("A masked layer's step and a sparse visit", "sparse",
             *(under(f"{group}:", competitors(run, "sparse", group, "tessera")) for group in run.groups("sparse")),
             "Forward, input gradient and masked update of one layer, batch 128, with every copy between layouts; `dense` is "
-            "the same without a mask. A visit trains 784-512-512-10 on 600 examples, batch 128, 5 epochs.")
+            "the same without a mask. A visit trains 784-512-512-10 on 600 examples, batch 128, 5 epochs; `search` is that of "
+            "its next mask, one dense gradient and all selections.")
     section("Serving 1,000 rows with a routed 784-512-512-512-10", "routing", competitors(run, "routing", "dnn3", "hard"),
             "`plain_and_router` is one plain network and the router, `two_passes_and_router` what one does without a routed "
             "model.")
