@@ -4,6 +4,7 @@
 #define TESSERA_KERNELS_SOURCE
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/dropout.hpp>
 #include <tessera/kernels/mean.hpp>
 #include <tessera/kernels/moments.hpp>
 #include <tessera/kernels/noise.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Normal numbers of a key, many at once: the sequence of Stream(key).normal() within 1e-14, the same bits in every
-// kernel set. Number 2i and 2i + 1 come from Philox block i alone, so a vector may be filled in any pieces.
+// kernel set, in any pieces (kernels/philox.hpp).
 //
 //   radius = sqrt(-2 ln u), u in (0, 1) of 53 bits;   angle = 2 pi t;   radius * (cos, sin)
 //
@@ -8,14 +8,13 @@
 // All three series are Taylor's, to less than 1e-16 of their sum, and nothing is fused.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include <tessera/core/random.hpp>
 #include <tessera/core/view.hpp>
+#include <tessera/kernels/philox.hpp>
 #include <tessera/kernels/vector.hpp>
 
 namespace tessera::kernels {
@@ -33,124 +32,60 @@ TESSERA_INLINE void horner(T& p, const T& z, const double (&c)[N]) {
     }
 }
 
-// The product of the low halves.
-template <class T>
-TESSERA_INLINE void multiply_low(const T& a, const T& b, T& product) {
-#if defined(__x86_64__) && !defined(__clang__)  // Clang finds the instruction itself
-    if constexpr (sizeof(T) > 16) asm("vpmuludq %2, %1, %0" : "=v"(product) : "v"(a), "v"(b));
-    else product = reinterpret_cast<T>(__builtin_ia32_pmuludq128(reinterpret_cast<Held<int, 16>>(a),
-                                                                 reinterpret_cast<Held<int, 16>>(b)));
-#else
-    product = (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu);
-#endif
-}
+// Two normal numbers of 128 bits.
+struct NormalPair {
+    template <std::size_t Bytes>
+    TESSERA_INLINE void draw(const Held<std::uint64_t, Bytes>& first, const Held<std::uint64_t, Bytes>& second,
+                             Held<double, Bytes>& cosine, Held<double, Bytes>& sine) const {
+        using U = Held<std::uint64_t, Bytes>;
+        using D = Held<double, Bytes>;
+        constexpr std::uint64_t one = std::bit_cast<std::uint64_t>(1.0);
+        constexpr std::uint64_t half_step = std::bit_cast<std::uint64_t>(0x1p-53);
+        // Exactly Stream's uniform_open and uniform: 52 bits as a mantissa, then half a step or the 53rd bit.
+        const D u = reinterpret_cast<D>(first >> 12 | one) - 1.0 + 0x1p-53;
+        const D t = reinterpret_cast<D>(second >> 12 | one) - 1.0 +
+                    reinterpret_cast<D>((U{} - (second >> 11 & 1)) & half_step);
 
-// Blocks `index` of the key, a word a lane.
-template <class T>
-TESSERA_INLINE void philox_lanes(const T& index, const Key& key, T (&word)[4]) {
-    const T low = T{} + 0xFFFFFFFFu, a = T{} + 0xD2511F53u, b = T{} + 0xCD9E8D57u;
-    word[0] = index & low;
-    word[1] = index >> 32;
-    word[2] = T{} + (key.salt & 0xFFFFFFFFu);
-    word[3] = T{} + (key.salt >> 32 & 0x7FFFFFFFu);  // the top bit marks keys, not draws
-    auto k0 = static_cast<std::uint32_t>(key.key), k1 = static_cast<std::uint32_t>(key.key >> 32);
-#pragma GCC unroll 10
-    for (int round = 0; round < 10; ++round) {
-        T p, q;
-        multiply_low(a, word[0], p);
-        multiply_low(b, word[2], q);
-        word[0] = (q >> 32) ^ word[1] ^ std::uint64_t{k0};
-        word[1] = q & low;
-        word[2] = (p >> 32) ^ word[3] ^ std::uint64_t{k1};
-        word[3] = p & low;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
+        // ln u. Exponents are counted from sqrt(1/2), so that m is near 1 where u is.
+        constexpr std::uint64_t root_half = std::bit_cast<std::uint64_t>(0x1.6a09e667f3bcdp-1);
+        constexpr std::uint64_t exponent = std::uint64_t{0xFFF} << 52, magic = std::bit_cast<std::uint64_t>(0x1.8p52);
+        const U shifted = reinterpret_cast<U>(u) - root_half;
+        const D m = reinterpret_cast<D>(reinterpret_cast<U>(u) - (shifted & exponent));
+        const D e = reinterpret_cast<D>((shifted >> 52) - (shifted >> 63 << 12) + magic) - 0x1.8p52;
+        const D s = (m - 1.0) / (m + 1.0);
+        D z = s * s, p;
+        horner(p, z, {2 / 21.0, 2 / 19.0, 2 / 17.0, 2 / 15.0, 2 / 13.0, 2 / 11.0, 2 / 9.0, 2 / 7.0, 2 / 5.0, 2 / 3.0,
+                      2.0});
+        p *= s;
+        unfused(p);
+        D radius = e * 0x1.62e42fefa39efp-1;
+        unfused(radius);
+        radius = (radius + p) * -2.0;
+        square_root(radius);
+
+        // The nearest quarter turn and the rest of it; both are exact.
+        const D quarters = t * 4.0 + 0x1.8p52;
+        const U turn = reinterpret_cast<U>(quarters);
+        const D angle = (t * 4.0 - (quarters - 0x1.8p52)) * 0x1.921fb54442d18p0;
+        z = angle * angle;
+        D sin_series, cos_series;
+        horner(sin_series, z, {-1 / 1307674368000.0, 1 / 6227020800.0, -1 / 39916800.0, 1 / 362880.0, -1 / 5040.0,
+                               1 / 120.0, -1 / 6.0, 1.0});
+        horner(cos_series, z, {1 / 20922789888000.0, -1 / 87178291200.0, 1 / 479001600.0, -1 / 3628800.0, 1 / 40320.0,
+                               -1 / 720.0, 1 / 24.0, -1 / 2.0, 1.0});
+        sin_series *= angle;
+        // Turns 1 and 3 exchange the two; signs are bits: cos is negative in turns 1 and 2, sin in 2 and 3.
+        const auto odd = (turn & 1) != 0;
+        const U cos_sign = ((turn + 1) & 2) << 62, sin_sign = (turn & 2) << 62;
+        const D c = odd ? sin_series : cos_series, r = odd ? cos_series : sin_series;
+        cosine = reinterpret_cast<D>(reinterpret_cast<U>(c) ^ cos_sign) * radius;
+        sine = reinterpret_cast<D>(reinterpret_cast<U>(r) ^ sin_sign) * radius;
     }
-}
-
-// A pair of normal numbers a lane.
-template <std::size_t Bytes>
-TESSERA_INLINE void normal_pairs(const Held<std::uint64_t, Bytes>& index, const Key& key, Held<double, Bytes>& cosine,
-                                 Held<double, Bytes>& sine) {
-    using U = Held<std::uint64_t, Bytes>;
-    using D = Held<double, Bytes>;
-    constexpr std::uint64_t one = std::bit_cast<std::uint64_t>(1.0);
-    constexpr std::uint64_t half_step = std::bit_cast<std::uint64_t>(0x1p-53);
-    U word[4]{};
-    philox_lanes(index, key, word);
-    const U first = word[0] | word[1] << 32, second = word[2] | word[3] << 32;
-    // Exactly Stream's uniform_open and uniform: 52 bits as a mantissa, then half a step or the 53rd bit.
-    const D u = reinterpret_cast<D>(first >> 12 | one) - 1.0 + 0x1p-53;
-    const D t = reinterpret_cast<D>(second >> 12 | one) - 1.0 +
-                reinterpret_cast<D>((U{} - (second >> 11 & 1)) & half_step);
-
-    // ln u. Exponents are counted from sqrt(1/2), so that m is near 1 where u is.
-    constexpr std::uint64_t root_half = std::bit_cast<std::uint64_t>(0x1.6a09e667f3bcdp-1);
-    constexpr std::uint64_t exponent = std::uint64_t{0xFFF} << 52, magic = std::bit_cast<std::uint64_t>(0x1.8p52);
-    const U shifted = reinterpret_cast<U>(u) - root_half;
-    const D m = reinterpret_cast<D>(reinterpret_cast<U>(u) - (shifted & exponent));
-    const D e = reinterpret_cast<D>((shifted >> 52) - (shifted >> 63 << 12) + magic) - 0x1.8p52;
-    const D s = (m - 1.0) / (m + 1.0);
-    D z = s * s, p;
-    horner(p, z, {2 / 21.0, 2 / 19.0, 2 / 17.0, 2 / 15.0, 2 / 13.0, 2 / 11.0, 2 / 9.0, 2 / 7.0, 2 / 5.0, 2 / 3.0, 2.0});
-    p *= s;
-    unfused(p);
-    D radius = e * 0x1.62e42fefa39efp-1;
-    unfused(radius);
-    radius = (radius + p) * -2.0;
-    square_root(radius);
-
-    // The nearest quarter turn and the rest of it; both are exact.
-    const D quarters = t * 4.0 + 0x1.8p52;
-    const U turn = reinterpret_cast<U>(quarters);
-    const D angle = (t * 4.0 - (quarters - 0x1.8p52)) * 0x1.921fb54442d18p0;
-    z = angle * angle;
-    D sin_series, cos_series;
-    horner(sin_series, z, {-1 / 1307674368000.0, 1 / 6227020800.0, -1 / 39916800.0, 1 / 362880.0, -1 / 5040.0,
-                           1 / 120.0, -1 / 6.0, 1.0});
-    horner(cos_series, z, {1 / 20922789888000.0, -1 / 87178291200.0, 1 / 479001600.0, -1 / 3628800.0, 1 / 40320.0,
-                           -1 / 720.0, 1 / 24.0, -1 / 2.0, 1.0});
-    sin_series *= angle;
-    // Turns 1 and 3 exchange the two; signs are bits: cos is negative in turns 1 and 2, sin in 2 and 3.
-    const auto odd = (turn & 1) != 0;
-    const U cos_sign = ((turn + 1) & 2) << 62, sin_sign = (turn & 2) << 62;
-    const D c = odd ? sin_series : cos_series, r = odd ? cos_series : sin_series;
-    cosine = reinterpret_cast<D>(reinterpret_cast<U>(c) ^ cos_sign) * radius;
-    sine = reinterpret_cast<D>(reinterpret_cast<U>(r) ^ sin_sign) * radius;
-}
-
-template <std::size_t Bytes, std::size_t... Lane>
-TESSERA_INLINE void interleave(const Held<double, Bytes>& a, const Held<double, Bytes>& b, Held<double, Bytes>& low,
-                               Held<double, Bytes>& high, std::index_sequence<Lane...>) {
-    constexpr std::size_t lanes = sizeof...(Lane);
-    low = __builtin_shufflevector(a, b, (Lane / 2 + Lane % 2 * lanes)...);
-    high = __builtin_shufflevector(a, b, (lanes / 2 + Lane / 2 + Lane % 2 * lanes)...);
-}
+};
 
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void normal_body(const Key* key, std::uint64_t first, R* out, std::size_t n) {
-    constexpr std::size_t lanes = VectorOf<double, Bytes>::lanes;
-    using Narrow = V<R, lanes * sizeof(R)>;
-    const Key k = *key;
-    Held<std::uint64_t, Bytes> index;
-    for (std::size_t l = 0; l < lanes; ++l) index[l] = first / 2 + l;
-    R spare[2 * lanes];
-    std::size_t skip = first % 2;
-    for (std::size_t done = 0; done < n;) {
-        Held<double, Bytes> cosine, sine, low, high;
-        normal_pairs<Bytes>(index, k, cosine, sine);
-        interleave<Bytes>(cosine, sine, low, high, std::make_index_sequence<lanes>{});
-        index += lanes;
-        const bool whole = skip == 0 && done + 2 * lanes <= n;
-        R* to = whole ? out + done : spare;
-        *reinterpret_cast<Narrow*>(to) = __builtin_convertvector(low, Held<R, lanes * sizeof(R)>);
-        *reinterpret_cast<Narrow*>(to + lanes) = __builtin_convertvector(high, Held<R, lanes * sizeof(R)>);
-        const std::size_t used = std::min(2 * lanes - skip, n - done);
-        if (!whole)
-            for (std::size_t i = 0; i < used; ++i) out[done + i] = spare[skip + i];
-        done += used;
-        skip = 0;
-    }
+    fill_pairs<R, Bytes>(NormalPair{}, *key, first, out, n);
 }
 
 }  // namespace detail

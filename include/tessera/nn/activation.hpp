@@ -2,9 +2,11 @@
 // Layers without parameters that act number by number: ReLU, leaky ReLU, dropout.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
+#include <tessera/kernels/dropout.hpp>
 #include <tessera/kernels/softmax.hpp>
 #include <tessera/nn/layer.hpp>
 
@@ -54,9 +56,8 @@ struct Dropout {
     template <class R>
     void forward(const Call& call, const R*, const R* x, R* y, R* notes) const {
         const std::size_t n = call.batch * call.in;
-        Stream draw(call.draw);
-        const R kept = static_cast<R>(1.0 / (1.0 - rate));
-        for (std::size_t i = 0; i < n; ++i) notes[i] = !call.training ? R(1) : draw.uniform() < rate ? R(0) : kept;
+        if (call.training) kernels::fill_dropout(call.draw, rate, Out<R>(notes, n));
+        else std::fill_n(notes, n, R(1));
         for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * notes[i];
     }
     template <class R>

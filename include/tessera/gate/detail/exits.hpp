@@ -16,6 +16,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/dropout.hpp>
 #include <tessera/kernels/softmax.hpp>
 
 namespace tessera::gate::detail {
@@ -119,9 +120,7 @@ struct Exits {
             kernels::leaky_relu(at.pre, at.act, count, R(0));
             const R* read = relu ? at.act : at.pre;
             if (dropout > 0 && batch.training()) {
-                Stream draw(batch.draw()(meaning)(i));
-                const R kept = static_cast<R>(1 / (1 - dropout));
-                for (std::size_t k = 0; k < count; ++k) at.factor[k] = draw.uniform() < dropout ? R(0) : kept;
+                kernels::fill_dropout(batch.draw()(meaning)(i), dropout, Out<R>(at.factor, count));
                 for (std::size_t k = 0; k < count; ++k) at.exit_in[k] = read[k] * at.factor[k];
                 read = at.exit_in;
             }
