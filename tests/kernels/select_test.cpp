@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -125,6 +126,29 @@ TEST_CASE_TEMPLATE("largest: inputs that the sample misjudges or that tie", R, f
                 REQUIRE(largest_agrees(inputs[i]));
             }
         }
+    });
+}
+
+TEST_CASE_TEMPLATE("largest: where the sample saw small numbers only, digits decide", R, float, double) {
+    const std::size_t n = 40000, k = n / 2;
+    auto x = toy_numbers<R>(n, 9);
+    for (auto& number : x) number = 2 + std::abs(number);
+    const auto misses = [&] {
+        auto sorted = x;
+        std::nth_element(sorted.begin(), sorted.begin() + (k - 1), sorted.end(), std::greater<>());
+        kernels::detail::Bracket<R> bracket{};
+        kernels::detail::guess<R>(x.data(), nullptr, n, n, k, bracket);
+        const auto kth = kernels::detail::magnitude(&sorted[k - 1], false);
+        return kth < bracket.low || kth > bracket.high;
+    };
+    REQUIRE_FALSE(misses());
+    const std::size_t step = n / kernels::detail::sample_size;
+    for (std::uint64_t i = 0; i < kernels::detail::sample_size; ++i)
+        x[i * step + ((i * 0x9e3779b97f4a7c15u >> 32) * step >> 32)] /= 1000;
+    REQUIRE(misses());
+    for_each_kernel_set([&](std::string_view set) {
+        CAPTURE(set);
+        CHECK(largest_agrees(x));
     });
 }
 
