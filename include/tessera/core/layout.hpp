@@ -59,6 +59,15 @@ struct Segment {
 
 using Layout = std::span<const Segment>;
 
+// The segment as part of a larger vector.
+constexpr Segment placed(Segment s, std::string_view prefix, std::size_t offset) {
+    Name name(prefix);
+    name.append(s.name.view());
+    s.name = name;
+    s.offset += offset;
+    return s;
+}
+
 constexpr std::size_t dimension(Layout layout) {
     std::size_t d = 0;
     for (const auto& s : layout) d = std::max(d, s.end());

@@ -40,17 +40,10 @@ public:
     static constexpr auto segments = [] {
         std::array<Segment, Shared::segments.size() + Own::segments.size() + 1> all{};
         std::size_t n = 0;
-        const auto take = [&](Segment s, std::string_view half, std::size_t offset) {
-            Name name(half);
-            name.append(s.name.view());
-            s.name = name;
-            s.offset += offset;
-            all[n++] = s;
-        };
-        for (const auto& s : Shared::segments) take(s, "shared.", 0);
+        for (const auto& s : Shared::segments) all[n++] = placed(s, "shared.", 0);
         for (auto s : Own::segments) {
             s.part = Part::adapter;
-            take(s, "own.", shared_size);
+            all[n++] = placed(s, "own.", shared_size);
         }
         all[n] = {.name = "mix", .part = Part::adapter, .offset = shared_size + own_size};
         return all;

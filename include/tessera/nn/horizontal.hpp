@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <string_view>
 #include <utility>
 
 #include <tessera/core/arena.hpp>
@@ -29,17 +28,10 @@ public:
     static constexpr auto segments = [] {
         std::array<Segment, Shared::segments.size() + Own::segments.size()> all{};
         std::size_t n = 0;
-        const auto take = [&](Segment s, std::string_view branch, std::size_t offset) {
-            Name name(branch);
-            name.append(s.name.view());
-            s.name = name;
-            s.offset += offset;
-            all[n++] = s;
-        };
-        for (const auto& s : Shared::segments) take(s, "shared.", 0);
+        for (const auto& s : Shared::segments) all[n++] = placed(s, "shared.", 0);
         for (auto s : Own::segments) {
             s.part = Part::adapter;
-            take(s, "own.", shared_parameters);
+            all[n++] = placed(s, "own.", shared_parameters);
         }
         return all;
     }();

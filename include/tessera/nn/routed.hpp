@@ -147,13 +147,7 @@ public:
             s.offset += d_;
             segments_.push_back(s);
         }
-        for (Segment s : own) {
-            Name name("local.");
-            name.append(s.name.view());
-            s.name = name;
-            s.offset += d_ + p_;
-            segments_.push_back(s);
-        }
+        for (const Segment& s : own) segments_.push_back(placed(s, "local.", d_ + p_));
     }
 
     Layout layout() const { return segments_; }

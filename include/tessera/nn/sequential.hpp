@@ -45,17 +45,14 @@ public:
         std::array<Segment, (std::size_t{0} + ... + Layers::segments.size())> all{};
         std::size_t n = 0, offset = 0, index = 0;
         [[maybe_unused]] auto take = [&](const auto& own) {
+            Name number;
+            if (index >= 10) number.append({&digits[index / 10 % 10], 1});
+            number.append({&digits[index % 10], 1});
+            number.append(".");
             std::size_t end = 0;
             for (const auto& s : own) {
-                Segment named = s;
-                named.name = Name{};
-                if (index >= 10) named.name.append({&digits[index / 10 % 10], 1});
-                named.name.append({&digits[index % 10], 1});
-                named.name.append(".");
-                named.name.append(s.name.view());
-                named.offset = offset + s.offset;
                 end = s.end() > end ? s.end() : end;
-                all[n++] = named;
+                all[n++] = placed(s, number.view(), offset);
             }
             offset += end;
             ++index;
