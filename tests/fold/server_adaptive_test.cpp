@@ -11,6 +11,7 @@
 #include <tessera/runtime/setup.hpp>
 
 #include <support/bits.hpp>
+#include <support/complaint.hpp>
 #include <support/slope.hpp>
 
 using namespace tessera;
@@ -100,14 +101,7 @@ TEST_CASE("masked rows pass through to the inner fold") {
 }
 
 TEST_CASE("settings outside their range are refused with the name of the field") {
-    const auto complaint = [](fold::ServerAdam<> fold) -> std::string {
-        try {
-            detail::validate_all(fold);
-        } catch (const ConfigError& error) {
-            return error.what();
-        }
-        return "";
-    };
+    const auto complaint = support::complaint<fold::ServerAdam<>>;
     CHECK(complaint({}) == "");
     CHECK(complaint({.v0 = 0}) == "");
     CHECK(complaint({.server_rate = 0}).find("server_rate") == 0);

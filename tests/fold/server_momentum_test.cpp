@@ -9,6 +9,7 @@
 #include <tessera/runtime/setup.hpp>
 
 #include <support/bits.hpp>
+#include <support/complaint.hpp>
 #include <support/slope.hpp>
 
 using namespace tessera;
@@ -84,14 +85,7 @@ TEST_CASE("one vector of moments in double, taken at the first fold") {
 }
 
 TEST_CASE("settings outside their range are refused with the name of the field") {
-    const auto complaint = [](fold::ServerMomentum<> fold) -> std::string {
-        try {
-            detail::validate_all(fold);
-        } catch (const ConfigError& error) {
-            return error.what();
-        }
-        return "";
-    };
+    const auto complaint = support::complaint<fold::ServerMomentum<>>;
     CHECK(complaint({}) == "");
     CHECK(complaint({.server_momentum = 0}) == "");
     CHECK(complaint({.server_rate = 0}).find("server_rate") == 0);

@@ -138,6 +138,14 @@ std::string wrong(const Problem<R>& p, R tampered = 0) {
     exact.assign(p.w.size(), 0), terms.assign(p.w.size(), 0);
     kernels::reference::sparse_weight_gradient(p.exists(), dy.data(), x.data(), exact.data(), batch, in, out);
     kernels::reference::sparse_weight_gradient(p.exists(), ady.data(), ax.data(), terms.data(), batch, in, out);
+    auto dx_too = unwritten<R>(dx.size()), dw_too = unwritten<R>(dw.size());
+    kernels::sparse_gradients(p.pattern, weights.data(), bdy.data(), bx.data(), {dx_too.data()}, dw_too.data(),
+                              batch);
+    if (dx_too != dx || dw_too != dw) return "both gradients";
+    auto dx_rows = unwritten<R>(batch * in);
+    kernels::sparse_gradients(p.pattern, weights.data(), bdy.data(), bx.data(), {dx_too.data(), dx_rows.data()},
+                              dw_too.data(), batch);
+    if (dx_rows != by_rows(dx, batch, in) || dw_too != dw) return "both gradients, by rows";
     if (!dw.empty()) dw.back() += tampered;
     if (!within(dw, exact, terms, batch)) return "weight gradient";
 
@@ -151,6 +159,11 @@ std::string wrong(const Problem<R>& p, R tampered = 0) {
     for (W& t : terms) t += 4;
     if (!within(got.w, should.w, terms, batch + 10)) return "update";
     if (!within(got.velocity, should.velocity, terms, batch + 10)) return "velocity";
+    const auto after = moved<R, R>(p, [&](auto& m, const auto& pulls, const auto& numbers) {
+        kernels::sparse_input_gradient(p.pattern, m.w.data(), bdy.data(), dx.data(), batch);
+        kernels::sparse_backward(p.pattern, bdy.data(), bx.data(), m.w.data(), {dx_too.data()}, batch, pulls, numbers);
+    });
+    if (dx_too != dx || after.w != got.w || after.velocity != got.velocity) return "backward";
 
     auto sums = unwritten<R>(out);
     kernels::block_sums(bdy.data(), sums.data(), out, kernels::padded<R>(batch));

@@ -20,11 +20,13 @@
 #include <tessera/sample/everyone.hpp>
 #include <tessera/sample/uniform.hpp>
 
+#include <support/answers.hpp>
 #include <support/bits.hpp>
 #include <support/method_laws.hpp>
 #include <support/toy_data.hpp>
 
 using namespace tessera;
+using support::answers;
 using support::same_bits;
 using support::Toy;
 using support::toy_data;
@@ -60,16 +62,6 @@ Vec<float> after(const Method& method, std::size_t rounds = 3) {
     Federation<Method, Net> run{{}, toy_data(), method, usual};
     run.run(rounds, sample::Everyone{});
     return run.server().w;
-}
-Vec<float> answers(const auto& run, Id k) {
-    Workspace<float> workspace;
-    return run.at_client(k, workspace, [&](const auto& client, auto received, auto& space) {
-        const auto share = run.data()[k];
-        Vec<float> out(share.test.size() * Toy::classes);
-        client.serve(std::move(received), run.rounds_done(), space)(Batch<float>(*share.examples, share.test),
-                                                                    Out<float>(out));
-        return out;
-    });
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include <tessera/sample/everyone.hpp>
 #include <tessera/sample/uniform.hpp>
 
+#include <support/answers.hpp>
 #include <support/bits.hpp>
 #include <support/method_laws.hpp>
 #include <support/scalar_net.hpp>
@@ -28,6 +29,7 @@
 #include <support/unfused.hpp>
 
 using namespace tessera;
+using support::answers;
 using support::same_bits;
 using support::Toy;
 using support::toy_data;
@@ -73,18 +75,6 @@ bool is_fedavg(const Method& method, const data::FederatedDataset& data_of_fedav
         if (!same_bits(head(flow.server().w), plain.server().w)) return false;
     }
     return true;
-}
-
-template <class Run>
-Vec<float> answers(const Run& run, Id k) {
-    Workspace<float> workspace;
-    return run.at_client(k, workspace, [&](const auto& client, auto received, auto& space) {
-        const auto share = run.data()[k];
-        Vec<float> out(share.test.size() * Toy::classes);
-        client.serve(std::move(received), run.rounds_done(), space)(Batch<float>(*share.examples, share.test),
-                                                                    Out<float>(out));
-        return out;
-    });
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include <tessera/sample/uniform.hpp>
 
 #include <support/bits.hpp>
+#include <support/checkpoint.hpp>
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 #include <support/two_models.hpp>
@@ -33,7 +34,9 @@
 
 using namespace tessera;
 using support::distance;
+using support::restore;
 using support::same_bits;
+using support::saved;
 using support::Toy;
 using support::toy_data;
 
@@ -365,19 +368,6 @@ TEST_CASE("L-GEN-8 translation equivariance on quadratics") {
 // ---------------------------------------------------------------------------------------------------------- checkpoint
 
 namespace {
-template <class Fed>
-Bytes saved(const Fed& fed) {
-    Bytes bytes;
-    fed.save(bytes);
-    return bytes;
-}
-template <class Fed>
-void restore(Fed& fed, const Bytes& bytes) {
-    Reader in(bytes);
-    fed.restore(in);
-    CHECK(in.left() == 0);
-}
-
 // Rounds 0..6 in one go, against 0..2, a checkpoint changed by `edit`, and 3..6 elsewhere.
 template <class Me>
 bool resumes(const Me& method, auto edit) {

@@ -17,12 +17,14 @@
 #include <tessera/nn/zoo.hpp>
 #include <tessera/sample/everyone.hpp>
 
+#include <support/answers.hpp>
 #include <support/bits.hpp>
 #include <support/method_laws.hpp>
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
 using namespace tessera;
+using support::answers;
 using support::same_bits;
 using support::Toy;
 using support::toy_data;
@@ -46,19 +48,6 @@ data::FederatedDataset on_a_line(const std::vector<std::pair<float, int>>& train
     for (const auto& [x, label] : train) add(split.clients[0].train, x, label);
     for (const float x : queries) add(split.clients[0].test, x, 0);
     return {data::Dataset::own(std::move(rows), std::move(labels), 3), std::move(split)};
-}
-
-// Log-probabilities of client k on its test data.
-template <class Me, class M>
-Vec<float> answers(const Federation<Me, M>& run, Id k = 0) {
-    Workspace<float> workspace;
-    const auto share = run.data()[k];
-    Vec<float> out(share.test.size() * run.setup().model.outputs());
-    run.at_client(k, workspace, [&](const auto& client, auto received, auto& space) {
-        client.serve(std::move(received), run.rounds_done(), space)(Batch<float>(*share.examples, share.test), out);
-        return 0;
-    });
-    return out;
 }
 // Probabilities at one query, for a model that says 1/3 everywhere.
 std::array<double, 3> at(float query, const std::vector<std::pair<float, int>>& train, const KnnPer<>& method) {

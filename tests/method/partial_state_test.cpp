@@ -15,10 +15,13 @@
 #include <tessera/sample/uniform.hpp>
 
 #include <support/bits.hpp>
+#include <support/checkpoint.hpp>
 #include <support/toy_data.hpp>
 
 using namespace tessera;
+using support::restore;
 using support::same_bits;
+using support::saved;
 using support::Toy;
 using support::toy_data;
 
@@ -39,18 +42,6 @@ Me with(const char* own, const rule::Sgd& v = lively, const rule::Sgd& u = livel
     return method;
 }
 
-template <class Fed>
-Bytes saved(const Fed& fed) {
-    Bytes bytes;
-    fed.save(bytes);
-    return bytes;
-}
-template <class Fed>
-void restore(Fed& fed, const Bytes& bytes) {
-    Reader in(bytes);
-    fed.restore(in);
-    CHECK(in.left() == 0);
-}
 // The saved state with every v of client k doubled.
 template <class Fed>
 Bytes tampered(const Bytes& bytes, Id k) {

@@ -13,6 +13,7 @@
 #include <tessera/runtime/setup.hpp>
 
 #include <support/bits.hpp>
+#include <support/complaint.hpp>
 #include <support/slope.hpp>
 
 using namespace tessera;
@@ -126,14 +127,7 @@ TEST_CASE("the schedule scales the rate of the round") {
 }
 
 TEST_CASE("settings outside their range are refused with the name of the field") {
-    const auto complaint = [](rule::Adam rule) -> std::string {
-        try {
-            detail::validate_all(rule);
-        } catch (const ConfigError& error) {
-            return error.what();
-        }
-        return "";
-    };
+    const auto complaint = support::complaint<rule::Adam>;
     CHECK(complaint({}) == "");
     CHECK(complaint({.rate = 0}) == "");
     CHECK(complaint({.b1 = 0, .b2 = 0}) == "");
