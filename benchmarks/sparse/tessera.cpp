@@ -32,9 +32,8 @@ public:
         kernels::sparse_affine(pattern_, w_.data(), static_cast<const float*>(nullptr), x_.data(), y_.data(), t_.batch);
         from_blocks(y_, y_rows_, t_.out);
         to_blocks(t_.dy, dy_, t_.out);
-        kernels::sparse_input_gradient(pattern_, w_.data(), dy_.data(), dx_.data(), t_.batch);
-        from_blocks(dx_, dx_rows_, t_.in);
-        kernels::sparse_update(pattern_, dy_.data(), x_.data(), w_.data(), t_.batch, {}, {t_.rate, 0, 0, 0});
+        kernels::sparse_backward(pattern_, dy_.data(), x_.data(), w_.data(), {dx_.data(), dx_rows_.data()}, t_.batch,
+                                 {}, {t_.rate, 0, 0, 0});
     }
     const float* y() const override { return y_rows_.data(); }
     const float* dx() const override { return dx_rows_.data(); }

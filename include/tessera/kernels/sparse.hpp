@@ -1,64 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Affine layers whose weights exist only at the ones of a mask: forward, input gradient, weight gradient.
 //
-// Weights are packed in coordinate order. Activations are blocked: examples innermost, [block][number][width], where a
-// block has `width` examples of a batch padded with zeros to a multiple of `example_lanes`. One weight then meets a
-// vector of examples, and what it meets lies in one piece. Columns go by panels whose activations stay in L1. Sums have
-// one order per pattern, whatever the batch or the place in it.
+// Weights are packed in coordinate order, activations blocked (kernels/sparse_blocks.hpp): one weight meets a vector of
+// examples, and what it meets lies in one piece. Columns go by panels whose activations stay in L1. Sums have one order
+// per pattern, whatever the batch or the place in it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include <tessera/core/arena.hpp>
 #include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/sparse_blocks.hpp>
 #include <tessera/kernels/sparse_pattern.hpp>
 
 namespace tessera::kernels {
 
-// Examples come in vectors of this many, whatever the kernel set.
-template <class R>
-inline constexpr std::size_t example_lanes = 64 / sizeof(R);
-template <class R>
-constexpr std::size_t padded(std::size_t batch) {
-    return (batch + example_lanes<R> - 1) / example_lanes<R> * example_lanes<R>;
-}
-
 namespace detail {
 
-// The set that is tuned, with 32 registers of 16 floats.
-template <class R, std::size_t Bytes>
-inline constexpr bool hot_set = Bytes == 64 && sizeof(R) == 4;
-// Registers of examples in a whole block: one row's sums fill a quarter of the registers, three rows' three quarters.
-template <class R, std::size_t Bytes>
-inline constexpr std::size_t whole_block = hot_set<R, Bytes> ? 8 : 4;
-template <std::size_t N>
-using Count = std::integral_constant<std::size_t, N>;
-
-// Blocks of a padded batch: whole ones, and for what is left over 4, 2 and 1 registers in the hot set, 1 in the others.
-template <class R, std::size_t Bytes>
-constexpr std::size_t block_width(std::size_t left) {
-    std::size_t registers = whole_block<R, Bytes>;
-    while (registers * VectorOf<R, Bytes>::lanes > left) registers = hot_set<R, Bytes> ? registers / 2 : 1;
-    return registers * VectorOf<R, Bytes>::lanes;
-}
-// f(first example, registers) for each of them.
-template <class R, std::size_t Bytes, class F>
-TESSERA_INLINE void for_blocks(std::size_t examples, const F& f) {
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    for (std::size_t e = 0, width = 0; e < examples; e += width) {
-        width = block_width<R, Bytes>(examples - e);
-        if (width == whole_block<R, Bytes> * lanes) f(e, Count<whole_block<R, Bytes>>{});
-        if constexpr (hot_set<R, Bytes>) {
-            if (width == 4 * lanes) f(e, Count<4>{});
-            if (width == 2 * lanes) f(e, Count<2>{});
-        }
-        if (width == lanes) f(e, Count<1>{});
-    }
-}
 // Every lane of out is lane I of its four neighbours.
 template <class R, std::size_t Bytes, std::size_t I, std::size_t... Lane>
 TESSERA_INLINE void spread(const Held<R, Bytes>& in, Held<R, Bytes>& out, std::index_sequence<Lane...>) {
@@ -265,6 +226,7 @@ TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy,
             const auto product = [&](std::size_t column, Held<R, Bytes>& sum) __attribute__((always_inline)) {
                 const R* from = forget(x + column * width);
                 sum = d[0] * *reinterpret_cast<const Vec*>(from);
+                in_register(sum);  // not fused into a sum that begins with d[1]
 #pragma GCC unroll 8
                 for (std::size_t v = 1; v < N; ++v) sum += d[v] * *reinterpret_cast<const Vec*>(from + v * lanes);
             };
@@ -313,107 +275,116 @@ TESSERA_INLINE void sparse_weights_body(SparseOrder p, const R* x, const R* dy, 
     });
 }
 
-// a[i][l] becomes a[l][i]: each of log2(lanes) rounds interleaves register i with the one half the rows away.
-template <class R, std::size_t Bytes, std::size_t... Lane>
-TESSERA_INLINE void interleave(const Held<R, Bytes>& a, const Held<R, Bytes>& b, Held<R, Bytes>* out,
-                               std::index_sequence<Lane...>) {
-    constexpr std::size_t lanes = sizeof...(Lane);
-    out[0] = __builtin_shufflevector(a, b, (Lane / 2 + Lane % 2 * lanes)...);
-    out[1] = __builtin_shufflevector(a, b, (lanes / 2 + Lane / 2 + Lane % 2 * lanes)...);
-}
-template <class R, std::size_t Bytes, std::size_t Rounds = 0>
-TESSERA_INLINE void turn(Held<R, Bytes>* a) {
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    if constexpr ((std::size_t{1} << Rounds) < lanes) {
-        Held<R, Bytes> next[lanes];
+// Where an input gradient goes: to blocks, or, if there are rows, to [batch][numbers]; then blocks hold parts of sums.
+template <class R>
+struct SparseOut {
+    R* blocks = nullptr;
+    R* rows = nullptr;
+    std::size_t batch = 0;
+};
+
+// Both gradients, of a turned matrix: dx[r] = sum of values dy[column], and in `sums`, list after list, the sums over
+// the examples of x[r] dy[column]. Either alone loads a register of dy for each multiply-add, both load it for two.
+template <class R, std::size_t Bytes, std::size_t N>
+TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x, const R* dy, SparseOut<R> dx,
+                               R* sums, bool add) {
+    using Vec = V<R, Bytes>;
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
+    // Of up to `lanes` ones: a product each, or in the hot set a quarter of a fold each four.
+    alignas(64) R folds[lanes * lanes] = {};
+    const auto fold = [&](std::size_t i) -> Vec& { return *reinterpret_cast<Vec*>(folds + i * lanes); };
+    const std::uint32_t* end = p.ends;
+    alignas(64) R finished[lanes * width];  // of the next rows, while they are in L1
+    std::size_t k = 0;
+    for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel, dy += p.panel * width) {
+        const bool to_rows = dx.rows && panel + p.panel >= p.columns;
+        for (std::size_t r = 0; r < p.rows; ++r) {
+            const std::size_t last = *end++;
+            const R* before = dx.blocks + r * width;
+            R* to = to_rows ? finished + r % lanes * width : dx.blocks + r * width;
+            Held<R, Bytes> sum[N], own[N];
+#pragma GCC unroll 8
+            for (std::size_t v = 0; v < N; ++v) {
+                sum[v] = Held<R, Bytes>{};
+                if (panel > 0) sum[v] = *reinterpret_cast<const Vec*>(before + v * lanes);
+                own[v] = *reinterpret_cast<const Vec*>(x + r * width + v * lanes);
+                in_register(own[v]);
+            }
+            const auto one = [&](std::size_t i, Held<R, Bytes>& product) __attribute__((always_inline)) {
+                const R* from = forget(dy + p.column[i] * width);
+                const R w = values[p.source[i]];
+#pragma GCC unroll 8
+                for (std::size_t v = 0; v < N; ++v) {
+                    Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from + v * lanes);
+                    in_register(here);
+                    sum[v] += w * here;
+                    product = v == 0 ? own[0] * here : product + own[v] * here;
+                    if (v == 0) in_register(product);  // as in sampled_block
+                }
+            };
+            for (std::size_t n; k < last; k += n) {
+                n = last - k < lanes ? last - k : lanes;
+                Held<R, Bytes> acc[lanes];
+                if constexpr (hot_set<R, Bytes>) {
+                    std::size_t i = 0;
+                    for (; i + 4 <= n; i += 4) {
+                        Held<R, Bytes> four[4];
+#pragma GCC unroll 4
+                        for (std::size_t j = 0; j < 4; ++j) one(k + i + j, four[j]);
+                        fold_lanes<R, Bytes, lanes / 2, 4>(four);
+                        fold(i / 4) = four[0];
+                    }
+                    if (i < n) {
+                        Held<R, Bytes> rest[4] = {};
+                        one(k + i, rest[0]);
+                        if (i + 1 < n) one(k + i + 1, rest[1]);
+                        if (i + 2 < n) one(k + i + 2, rest[2]);
+                        fold_lanes<R, Bytes, lanes / 2, 4>(rest);
+                        fold(i / 4) = rest[0];
+                    }
+#pragma GCC unroll 4
+                    for (std::size_t v = 0; v < 4; ++v) acc[v] = fold(v);
+                    fold_lanes<R, Bytes, lanes / 8, 4>(acc);
+                } else {
+                    for (std::size_t i = 0; i < n; ++i) {
+                        Held<R, Bytes> product;
+                        one(k + i, product);
+                        fold(i) = product;
+                    }
 #pragma GCC unroll 16
-        for (std::size_t i = 0; i < lanes / 2; ++i)
-            interleave<R, Bytes>(a[i], a[i + lanes / 2], next + 2 * i, std::make_index_sequence<lanes>{});
-#pragma GCC unroll 16
-        for (std::size_t i = 0; i < lanes; ++i) a[i] = next[i];
-        turn<R, Bytes, Rounds + 1>(a);
+                    for (std::size_t v = 0; v < lanes; ++v) acc[v] = fold(v);
+                    fold_lanes<R, Bytes, lanes / 2, lanes>(acc);
+                }
+                Vec& there = *reinterpret_cast<Vec*>(sums + k);
+                if (add) {
+                    const auto lane = *reinterpret_cast<const V<LaneNumber<R>, Bytes>*>(lane_numbers<R>.data());
+                    const Held<R, Bytes> old = there, all = old + acc[0];
+                    there = lane < static_cast<LaneNumber<R>>(n) ? all : old;
+                } else {
+                    there = acc[0];  // what is behind the n is written again, or slack
+                }
+            }
+#pragma GCC unroll 8
+            for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to + v * lanes) = sum[v];
+            const std::size_t first = r / lanes * lanes;
+            if (to_rows && (r + 1 == first + lanes || r + 1 == p.rows))
+                for (std::size_t e = 0; e < width && e < dx.batch; e += lanes)
+                    tile_to_rows<R, Bytes>(finished + e, width, dx.rows + e * p.rows + first, p.rows, dx.batch - e,
+                                           p.rows - first);
+        }
     }
 }
-
-// f(first example, where its first number stands in the blocks, how far numbers are apart) for every register of
-// examples.
-template <class R, std::size_t Bytes, class F>
-TESSERA_INLINE void for_strips(std::size_t examples, std::size_t numbers, const F& f) {
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    for (std::size_t begin = 0, width = 0; begin < examples; begin += width) {
-        width = block_width<R, Bytes>(examples - begin);
-        for (std::size_t e = begin; e < begin + width; e += lanes) f(e, begin * numbers + (e - begin), width);
-    }
-}
+// `sums` has room for a register more than there are ones.
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void to_blocks_body(const R* const* rows, R* blocks, std::size_t batch, std::size_t numbers,
-                                   std::size_t examples) {
-    using Vec = V<R, Bytes>;
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    for_strips<R, Bytes>(examples, numbers, [&](std::size_t e, std::size_t at, std::size_t apart)
-                                                __attribute__((always_inline)) {
-        R* to = blocks + at;
-        std::size_t j = 0;
-        if (e + lanes <= batch)
-            for (; j + lanes <= numbers; j += lanes) {
-                Held<R, Bytes> tile[lanes];
-#pragma GCC unroll 16
-                for (std::size_t i = 0; i < lanes; ++i) tile[i] = *reinterpret_cast<const Vec*>(rows[e + i] + j);
-                turn<R, Bytes>(tile);
-#pragma GCC unroll 16
-                for (std::size_t i = 0; i < lanes; ++i) *reinterpret_cast<Vec*>(to + (j + i) * apart) = tile[i];
-            }
-        for (; j < numbers; ++j)
-            for (std::size_t i = 0; i < lanes; ++i) to[j * apart + i] = e + i < batch ? rows[e + i][j] : R(0);
+TESSERA_INLINE void sparse_both_body(SparseOrder p, const R* values, const R* x, const R* dy, SparseOut<R> dx, R* sums,
+                                     R* dw, std::size_t examples) {
+    for_blocks<R, Bytes>(examples, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
+        const SparseOut<R> here{dx.blocks + e * p.rows, dx.rows ? dx.rows + e * p.rows : nullptr,
+                                dx.batch > e ? dx.batch - e : 0};
+        both_block<R, Bytes, registers()>(p, values, x + e * p.rows, dy + e * p.columns, here, sums, e > 0);
     });
-}
-template <class R, std::size_t Bytes>
-TESSERA_INLINE void from_blocks_body(const R* blocks, R* rows, std::size_t batch, std::size_t numbers,
-                                     std::size_t examples) {
-    using Vec = V<R, Bytes>;
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    for_strips<R, Bytes>(examples, numbers, [&](std::size_t e, std::size_t at, std::size_t apart)
-                                                __attribute__((always_inline)) {
-        const R* from = blocks + at;
-        std::size_t j = 0;
-        if (e + lanes <= batch)
-            for (; j + lanes <= numbers; j += lanes) {
-                Held<R, Bytes> tile[lanes];
-#pragma GCC unroll 16
-                for (std::size_t i = 0; i < lanes; ++i) tile[i] = *reinterpret_cast<const Vec*>(from + (j + i) * apart);
-                turn<R, Bytes>(tile);
-#pragma GCC unroll 16
-                for (std::size_t i = 0; i < lanes; ++i)
-                    *reinterpret_cast<Vec*>(rows + (e + i) * numbers + j) = tile[i];
-            }
-        for (; j < numbers; ++j)
-            for (std::size_t i = 0; i < lanes && e + i < batch; ++i) rows[(e + i) * numbers + j] = from[j * apart + i];
-    });
-}
-
-// sums[j] = sum over the examples of number j
-template <class R, std::size_t Bytes>
-TESSERA_INLINE void block_sums_body(const R* blocks, R* sums, std::size_t numbers, std::size_t examples) {
-    using Vec = V<R, Bytes>;
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    for_strips<R, Bytes>(examples, numbers, [&](std::size_t e, std::size_t at, std::size_t apart)
-                                                __attribute__((always_inline)) {
-        const R* from = blocks + at;
-        std::size_t j = 0;
-        for (; j + lanes <= numbers; j += lanes) {
-            Held<R, Bytes> tile[lanes];
-#pragma GCC unroll 16
-            for (std::size_t i = 0; i < lanes; ++i) tile[i] = *reinterpret_cast<const Vec*>(from + (j + i) * apart);
-            fold_lanes<R, Bytes, lanes / 2, lanes>(tile);
-            Vec& to = *reinterpret_cast<Vec*>(sums + j);
-            to = e > 0 ? to + tile[0] : tile[0];
-        }
-        for (; j < numbers; ++j) {
-            R sum = e > 0 ? sums[j] : R(0);
-            for (std::size_t i = 0; i < lanes; ++i) sum += from[j * apart + i];
-            sums[j] = sum;
-        }
-    });
+    // Not where the sums are made: loads of dy would wait for stores all over that share their low 12 bits.
+    for (std::size_t k = 0; k < p.count; ++k) dw[k] = sums[p.place[k]];
 }
 
 }  // namespace detail
@@ -427,19 +398,15 @@ TESSERA_INLINE void block_sums_body(const R* blocks, R* sums, std::size_t number
                      (kernels::SparseOrder places, const R* x, const R* dy, kernels::detail::SparseEnd<R> end,      \
                       std::size_t examples),                                                                         \
                      (places, x, dy, end, examples))                                                                 \
-    TESSERA_DISPATCH(to_blocks, R,                                                                                   \
-                     (const R* const* rows, R* blocks, std::size_t batch, std::size_t numbers, std::size_t examples),\
-                     (rows, blocks, batch, numbers, examples))                                                       \
-    TESSERA_DISPATCH(from_blocks, R,                                                                                 \
-                     (const R* blocks, R* rows, std::size_t batch, std::size_t numbers, std::size_t examples),       \
-                     (blocks, rows, batch, numbers, examples))                                                       \
-    TESSERA_DISPATCH(block_sums, R, (const R* blocks, R* sums, std::size_t numbers, std::size_t examples),           \
-                     (blocks, sums, numbers, examples))
+    TESSERA_DISPATCH(sparse_both, R,                                                                                 \
+                     (kernels::SparseOrder places, const R* values, const R* x, const R* dy,                        \
+                      kernels::detail::SparseOut<R> dx, R* sums, R* dw, std::size_t examples),                       \
+                     (places, values, x, dy, dx, sums, dw, examples))
 TESSERA_SPARSE_KERNELS(float)
 TESSERA_SPARSE_KERNELS(double)
 #undef TESSERA_SPARSE_KERNELS
 
-// The four entry points. x, y, dx and dy are blocked, weights packed; `start` holds a number a row, or is null.
+// The entry points. x, y, dx and dy are blocked, weights packed; `start` holds a number a row, or is null.
 // y[r] = start[r] + sum of w[r][c] x[c]
 template <class R>
 void sparse_affine(const SparsePattern& pattern, const R* w, const R* start, const R* x, R* y, std::size_t batch) {
@@ -463,6 +430,37 @@ void sparse_update(const SparsePattern& pattern, const R* dy, const R* x, R* w, 
     sparse_weights(pattern.row_by_row(), x, dy,
                    detail::SparseEnd<R>{.sums = sums.data(), .values = w, .pulls = pulls, .numbers = numbers},
                    padded<R>(batch));
+}
+// Both gradients, with the bits of one after the other. dx goes to `rows` if there are any; `blocks` has room for it
+// all the same.
+template <class R>
+using SparseOut = detail::SparseOut<R>;
+template <class R>
+void sparse_gradients(const SparsePattern& pattern, const R* w, const R* dy, const R* x, SparseOut<R> dx, R* dw,
+                      std::size_t batch) {
+    dx.batch = batch;
+    if (pattern.transposed().place) {
+        const Scratch<R> sums(pattern.count() + example_lanes<R>);
+        sparse_both(pattern.transposed(), w, x, dy, dx, sums.data(), dw, padded<R>(batch));
+        return;
+    }
+    sparse_input_gradient(pattern, w, dy, dx.blocks, batch);
+    if (dx.rows) from_blocks(dx.blocks, dx.rows, batch, pattern.transposed().rows, padded<R>(batch));
+    sparse_weight_gradient(pattern, dy, x, dw, batch);
+}
+// The input gradient with w as it is, and the update of w.
+template <class R>
+void sparse_backward(const SparsePattern& pattern, const R* dy, const R* x, R* w, SparseOut<R> dx, std::size_t batch,
+                     const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
+    if (pattern.transposed().place) {
+        const Scratch<R> dw(pattern.count());
+        sparse_gradients(pattern, static_cast<const R*>(w), dy, x, dx, dw.data(), batch);
+        update(w, dw.data(), pulls.toward, pulls.also, pulls.velocity, pattern.count(), R(1), numbers);
+        return;
+    }
+    sparse_input_gradient(pattern, static_cast<const R*>(w), dy, dx.blocks, batch);
+    if (dx.rows) from_blocks(dx.blocks, dx.rows, batch, pattern.transposed().rows, padded<R>(batch));
+    sparse_update(pattern, dy, x, w, batch, pulls, numbers);
 }
 
 }  // namespace tessera::kernels

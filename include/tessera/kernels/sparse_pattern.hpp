@@ -27,7 +27,7 @@ void each_word(const std::uint64_t* words, std::size_t begin, std::size_t end, F
 // the last.
 //
 // One row at a time: one list for each panel and row. It ends at ends[i], where the next begins. The values of a list
-// stand in one piece from first[i] on, or, where there is no `first`, each where `source` says.
+// stand in one piece from first[i] on, or, where there is no `first`, each where `source` says; `place` is its inverse.
 //
 // Three rows together: seven lists for each panel and three rows, of the columns that all three have, that two have,
 // and that one has: subset 7 first (bit q: the q-th of them), subset 1 last. Then `source` has a place for each row of
@@ -38,6 +38,7 @@ struct SparseOrder {
     const std::uint32_t* first = nullptr;
     const std::uint16_t* column = nullptr;
     const std::uint32_t* source = nullptr;
+    const std::uint32_t* place = nullptr;
 };
 
 namespace detail {
@@ -89,14 +90,14 @@ struct BitMatrix {
 
 // The lists of one matrix. A turned one has the rows of the weights as its columns: packed numbers run along them.
 struct SparseLists {
-    Vec<std::uint32_t> ends, first, source;
+    Vec<std::uint32_t> ends, first, source, place;
     Vec<std::uint16_t> column;
 
     // next[r]: the packed number of the first one of the weights' row r.
     void row_by_row(const BitMatrix& m, std::size_t panel, std::size_t count, bool turned, Vec<std::uint32_t> next) {
         const std::size_t lists = (m.columns + panel - 1) / panel * m.rows;
         ends.resize(lists);
-        if (turned) source.resize(count);
+        if (turned) source.resize(count), place.resize(count);
         else first.resize(lists);
         column.resize(count + 4);
         std::size_t k = 0, list = 0;
@@ -107,7 +108,7 @@ struct SparseLists {
                           [&](std::size_t base, std::uint64_t bits) {
                               each_one(bits, [&](std::size_t b) {
                                   const std::size_t c = base + b - begin;
-                                  if (turned) source[k] = next[c]++;
+                                  if (turned) place[source[k] = next[c]++] = static_cast<std::uint32_t>(k);
                                   column[k++] = static_cast<std::uint16_t>(c - from);
                               });
                           });
@@ -180,7 +181,8 @@ private:
     SparseOrder order(const detail::SparseLists& lists, std::size_t rows, std::size_t columns,
                       bool three) const {
         return {rows, columns, three ? 64 : even(columns), count_, three ? 3u : 1u, lists.ends.data(),
-                lists.first.empty() ? nullptr : lists.first.data(), lists.column.data(), lists.source.data()};
+                lists.first.empty() ? nullptr : lists.first.data(), lists.column.data(), lists.source.data(),
+                lists.place.empty() ? nullptr : lists.place.data()};
     }
     // Panels of one width, or nearly: no sliver at the end.
     std::size_t even(std::size_t columns) const {

@@ -276,12 +276,23 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
             if constexpr (is_linear<at<I>>)
                 if (layer.sparse) {
                     const R* dy = d_in_blocks<I + 1>();
-                    if constexpr (I > 0)
-                        kernels::sparse_input_gradient(layer.pattern, w, dy, make<I>(blocks_d_[I], true), call_.batch);
-                    if (g) kernels::sparse_weight_gradient(layer.pattern, dy, in_blocks<I>(), g, call_.batch);
-                    if (moves)
-                        kernels::sparse_update(layer.pattern, dy, in_blocks<I>(), w, call_.batch,
+                    const R* x = in_blocks<I>();
+                    if constexpr (I > 0) {
+                        R* dx = make<I>(blocks_d_[I], true);
+                        if (g)
+                            kernels::sparse_gradients(layer.pattern, static_cast<const R*>(w), dy, x, {dx}, g,
+                                                      call_.batch);
+                        else if (moves)
+                            kernels::sparse_backward(layer.pattern, dy, x, w, {dx}, call_.batch,
+                                                     update->pulls.at(layer.packed.begin), update->numbers);
+                        else
+                            kernels::sparse_input_gradient(layer.pattern, w, dy, dx, call_.batch);
+                    } else if (g) {
+                        kernels::sparse_weight_gradient(layer.pattern, dy, x, g, call_.batch);
+                    } else if (moves) {
+                        kernels::sparse_update(layer.pattern, dy, x, w, call_.batch,
                                                update->pulls.at(layer.packed.begin), update->numbers);
+                    }
                     if (g || moves) bias_gradient<I>(dy, w, g, update);
                     return;
                 }
