@@ -195,7 +195,14 @@ TEST_CASE_TEMPLATE("every kernel set agrees with the plain loops", R, float, dou
             CAPTURE(batch);
             CHECK(wrong<R>(Problem<R>({batch, 150, 41}, Ones::tenth, 0)) == "nothing");
         }
+        // Several chunks of rows and several panels of columns in both gradients at once.
+        CHECK(wrong<R>(Problem<R>({17, 300, 520}, Ones::tenth)) == "nothing");
     });
+}
+
+TEST_CASE("both gradients go together where few weights are there") {
+    CHECK(Problem<float>({1, 150, 41}, Ones::tenth).pattern.transposed().place);
+    CHECK_FALSE(Problem<float>({1, 150, 41}, Ones::half).pattern.transposed().place);
 }
 
 TEST_CASE_TEMPLATE("a weight that is off is seen", R, float, double) {

@@ -6,9 +6,11 @@
 // per pattern, whatever the batch or the place in it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include <tessera/core/arena.hpp>
@@ -275,7 +277,7 @@ TESSERA_INLINE void sparse_weights_body(SparseOrder p, const R* x, const R* dy, 
     });
 }
 
-// Where an input gradient goes: to blocks, or, if there are rows, to [batch][numbers]; then blocks hold parts of sums.
+// Where an input gradient goes: to blocks, or, if there are rows, to [batch][numbers]; then blocks are scratch.
 template <class R>
 struct SparseOut {
     R* blocks = nullptr;
@@ -290,101 +292,95 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
                                R* sums, bool add) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
-    // Of up to `lanes` ones: a product each, or in the hot set a quarter of a fold each four.
+    constexpr std::size_t chunk = 256;  // rows whose x and dx stay in L2 from panel to panel, 128 KiB each
+    // Of up to `lanes` ones the products, or in the hot set of each four what a half of the fold leaves.
     alignas(64) R folds[lanes * lanes] = {};
     const auto fold = [&](std::size_t i) -> Vec& { return *reinterpret_cast<Vec*>(folds + i * lanes); };
-    const std::uint32_t* end = p.ends;
-    alignas(64) R finished[lanes * width];  // of the next rows, while they are in L1
-    std::size_t k = 0;
-    for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel, dy += p.panel * width) {
-        const bool to_rows = dx.rows && panel + p.panel >= p.columns;
-        for (std::size_t r = 0; r < p.rows; ++r) {
-            const std::size_t last = *end++;
-            const R* before = dx.blocks + r * width;
-            R* to = to_rows ? finished + r % lanes * width : dx.blocks + r * width;
-            Held<R, Bytes> sum[N], own[N];
+    const auto row = [&](std::size_t r, std::size_t k, std::size_t last, const R* panel, bool more, R* to)
+                         __attribute__((always_inline)) {
+        Held<R, Bytes> sum[N] = {}, own[N];
+#pragma GCC unroll 8
+        for (std::size_t v = 0; v < N; ++v) {
+            if (more) sum[v] = *reinterpret_cast<const Vec*>(to + v * lanes);
+            own[v] = *reinterpret_cast<const Vec*>(x + r * width + v * lanes);
+            in_register(own[v]);
+        }
+        const auto one = [&](std::size_t i, Held<R, Bytes>& product) __attribute__((always_inline)) {
+            const R* from = forget(panel + p.column[i] * width);
+            const R w = values[p.source[i]];
 #pragma GCC unroll 8
             for (std::size_t v = 0; v < N; ++v) {
-                sum[v] = Held<R, Bytes>{};
-                if (panel > 0) sum[v] = *reinterpret_cast<const Vec*>(before + v * lanes);
-                own[v] = *reinterpret_cast<const Vec*>(x + r * width + v * lanes);
-                in_register(own[v]);
+                Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from + v * lanes);
+                in_register(here);
+                sum[v] += w * here;
+                product = v == 0 ? own[0] * here : product + own[v] * here;
+                if (v == 0) in_register(product);  // as in sampled_block
             }
-            const auto one = [&](std::size_t i, Held<R, Bytes>& product) __attribute__((always_inline)) {
-                const R* from = forget(dy + p.column[i] * width);
-                const R w = values[p.source[i]];
-#pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) {
-                    Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from + v * lanes);
-                    in_register(here);
-                    sum[v] += w * here;
-                    product = v == 0 ? own[0] * here : product + own[v] * here;
-                    if (v == 0) in_register(product);  // as in sampled_block
+        };
+        for (std::size_t n; k < last; k += n) {
+            n = last - k < lanes ? last - k : lanes;
+            Held<R, Bytes> acc[lanes];
+            if constexpr (hot_set<R, Bytes>) {
+                std::size_t i = 0;
+                for (; i + 4 <= n; i += 4) {
+                    Held<R, Bytes> four[4];
+#pragma GCC unroll 4
+                    for (std::size_t j = 0; j < 4; ++j) one(k + i + j, four[j]);
+                    fold_lanes<R, Bytes, lanes / 2, 4>(four);
+                    fold(i / 4) = four[0];
                 }
-            };
-            for (std::size_t n; k < last; k += n) {
-                n = last - k < lanes ? last - k : lanes;
-                Held<R, Bytes> acc[lanes];
-                if constexpr (hot_set<R, Bytes>) {
-                    std::size_t i = 0;
-                    for (; i + 4 <= n; i += 4) {
-                        Held<R, Bytes> four[4];
+                if (i < n) {
+                    Held<R, Bytes> rest[4] = {};
+                    one(k + i, rest[0]);
+                    if (i + 1 < n) one(k + i + 1, rest[1]);
+                    if (i + 2 < n) one(k + i + 2, rest[2]);
+                    fold_lanes<R, Bytes, lanes / 2, 4>(rest);
+                    fold(i / 4) = rest[0];
+                }
 #pragma GCC unroll 4
-                        for (std::size_t j = 0; j < 4; ++j) one(k + i + j, four[j]);
-                        fold_lanes<R, Bytes, lanes / 2, 4>(four);
-                        fold(i / 4) = four[0];
-                    }
-                    if (i < n) {
-                        Held<R, Bytes> rest[4] = {};
-                        one(k + i, rest[0]);
-                        if (i + 1 < n) one(k + i + 1, rest[1]);
-                        if (i + 2 < n) one(k + i + 2, rest[2]);
-                        fold_lanes<R, Bytes, lanes / 2, 4>(rest);
-                        fold(i / 4) = rest[0];
-                    }
-#pragma GCC unroll 4
-                    for (std::size_t v = 0; v < 4; ++v) acc[v] = fold(v);
-                    fold_lanes<R, Bytes, lanes / 8, 4>(acc);
-                } else {
-                    for (std::size_t i = 0; i < n; ++i) {
-                        Held<R, Bytes> product;
-                        one(k + i, product);
-                        fold(i) = product;
-                    }
+                for (std::size_t v = 0; v < 4; ++v) acc[v] = fold(v);
+                fold_lanes<R, Bytes, lanes / 8, 4>(acc);
+            } else {
+                for (std::size_t i = 0; i < n; ++i) {
+                    Held<R, Bytes> product;
+                    one(k + i, product);
+                    fold(i) = product;
+                }
 #pragma GCC unroll 16
-                    for (std::size_t v = 0; v < lanes; ++v) acc[v] = fold(v);
-                    fold_lanes<R, Bytes, lanes / 2, lanes>(acc);
-                }
-                Vec& there = *reinterpret_cast<Vec*>(sums + k);
-                if (add) {
-                    const auto lane = *reinterpret_cast<const V<LaneNumber<R>, Bytes>*>(lane_numbers<R>.data());
-                    const Held<R, Bytes> old = there, all = old + acc[0];
-                    there = lane < static_cast<LaneNumber<R>>(n) ? all : old;
-                } else {
-                    there = acc[0];  // what is behind the n is written again, or slack
-                }
+                for (std::size_t v = 0; v < lanes; ++v) acc[v] = fold(v);
+                fold_lanes<R, Bytes, lanes / 2, lanes>(acc);
             }
-#pragma GCC unroll 8
-            for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to + v * lanes) = sum[v];
-            const std::size_t first = r / lanes * lanes;
-            if (to_rows && (r + 1 == first + lanes || r + 1 == p.rows))
-                for (std::size_t e = 0; e < width && e < dx.batch; e += lanes)
-                    tile_to_rows<R, Bytes>(finished + e, width, dx.rows + e * p.rows + first, p.rows, dx.batch - e,
-                                           p.rows - first);
+            Vec& there = *reinterpret_cast<Vec*>(sums + k);
+            const auto lane = *reinterpret_cast<const V<LaneNumber<R>, Bytes>*>(lane_numbers<R>.data());
+            const Held<R, Bytes> old = there, all = add ? old + acc[0] : acc[0];
+            there = lane < static_cast<LaneNumber<R>>(n) ? all : old;
         }
+#pragma GCC unroll 8
+        for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to + v * lanes) = sum[v];
+    };
+    for (std::size_t first = 0; first < p.rows; first += chunk) {
+        const std::size_t stop = first + chunk < p.rows ? first + chunk : p.rows;
+        R* to = dx.rows ? dx.blocks : dx.blocks + first * width;
+        const std::uint32_t* ends = p.ends;
+        for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel, ends += p.rows)
+            for (std::size_t r = first; r < stop; ++r)
+                row(r, ends + r == p.ends ? 0 : ends[r - 1], ends[r], dy + panel * width, panel > 0,
+                    to + (r - first) * width);
+        if (!dx.rows) continue;
+        for (std::size_t e = 0; e < width && e < dx.batch; e += lanes)
+            for (std::size_t r = first; r < stop; r += lanes)
+                tile_to_rows<R, Bytes>(to + (r - first) * width + e, width, dx.rows + e * p.rows + r, p.rows,
+                                       dx.batch - e, stop - r);
     }
 }
-// `sums` has room for a register more than there are ones.
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void sparse_both_body(SparseOrder p, const R* values, const R* x, const R* dy, SparseOut<R> dx, R* sums,
-                                     R* dw, std::size_t examples) {
+                                     std::size_t examples) {
     for_blocks<R, Bytes>(examples, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
         const SparseOut<R> here{dx.blocks + e * p.rows, dx.rows ? dx.rows + e * p.rows : nullptr,
                                 dx.batch > e ? dx.batch - e : 0};
         both_block<R, Bytes, registers()>(p, values, x + e * p.rows, dy + e * p.columns, here, sums, e > 0);
     });
-    // Not where the sums are made: loads of dy would wait for stores all over that share their low 12 bits.
-    for (std::size_t k = 0; k < p.count; ++k) dw[k] = sums[p.place[k]];
 }
 
 }  // namespace detail
@@ -400,8 +396,8 @@ TESSERA_INLINE void sparse_both_body(SparseOrder p, const R* values, const R* x,
                      (places, x, dy, end, examples))                                                                 \
     TESSERA_DISPATCH(sparse_both, R,                                                                                 \
                      (kernels::SparseOrder places, const R* values, const R* x, const R* dy,                        \
-                      kernels::detail::SparseOut<R> dx, R* sums, R* dw, std::size_t examples),                       \
-                     (places, values, x, dy, dx, sums, dw, examples))
+                      kernels::detail::SparseOut<R> dx, R* sums, std::size_t examples),                              \
+                     (places, values, x, dy, dx, sums, examples))
 TESSERA_SPARSE_KERNELS(float)
 TESSERA_SPARSE_KERNELS(double)
 #undef TESSERA_SPARSE_KERNELS
@@ -431,35 +427,45 @@ void sparse_update(const SparsePattern& pattern, const R* dy, const R* x, R* w, 
                    detail::SparseEnd<R>{.sums = sums.data(), .values = w, .pulls = pulls, .numbers = numbers},
                    padded<R>(batch));
 }
-// Both gradients, with the bits of one after the other. dx goes to `rows` if there are any; `blocks` has room for it
-// all the same.
+// Both gradients, with the bits of one after the other; dx alone if dw is null. dx goes to `rows` if there are any;
+// `blocks` has room for it all the same.
 template <class R>
 using SparseOut = detail::SparseOut<R>;
 template <class R>
 void sparse_gradients(const SparsePattern& pattern, const R* w, const R* dy, const R* x, SparseOut<R> dx, R* dw,
                       std::size_t batch) {
+    const auto turned = pattern.transposed();
     dx.batch = batch;
-    if (pattern.transposed().place) {
-        const Scratch<R> sums(pattern.count() + example_lanes<R>);
-        sparse_both(pattern.transposed(), w, x, dy, dx, sums.data(), dw, padded<R>(batch));
+    if (dw && turned.place) {
+        const Scratch<R> sums(turned.count + example_lanes<R>);
+        sparse_both(turned, w, x, dy, dx, sums.data(), padded<R>(batch));
+        for (std::size_t k = 0; k < turned.count; ++k) dw[k] = sums[turned.place[k]];
         return;
     }
     sparse_input_gradient(pattern, w, dy, dx.blocks, batch);
-    if (dx.rows) from_blocks(dx.blocks, dx.rows, batch, pattern.transposed().rows, padded<R>(batch));
-    sparse_weight_gradient(pattern, dy, x, dw, batch);
+    if (dx.rows) from_blocks(dx.blocks, dx.rows, batch, turned.rows, padded<R>(batch));
+    if (dw) sparse_weight_gradient(pattern, dy, x, dw, batch);
 }
 // The input gradient with w as it is, and the update of w.
 template <class R>
 void sparse_backward(const SparsePattern& pattern, const R* dy, const R* x, R* w, SparseOut<R> dx, std::size_t batch,
                      const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
-    if (pattern.transposed().place) {
-        const Scratch<R> dw(pattern.count());
-        sparse_gradients(pattern, static_cast<const R*>(w), dy, x, dx, dw.data(), batch);
-        update(w, dw.data(), pulls.toward, pulls.also, pulls.velocity, pattern.count(), R(1), numbers);
+    const auto turned = pattern.transposed();
+    dx.batch = batch;
+    if (turned.place) {
+        const Scratch<R> sums(turned.count + example_lanes<R>);
+        sparse_both(turned, static_cast<const R*>(w), x, dy, dx, sums.data(), padded<R>(batch));
+        // Not in the kernel: scattered from there, the sums took twice as long.
+        R some[512];
+        for (std::size_t k = 0; k < turned.count; k += std::size(some)) {
+            const std::size_t n = std::min(turned.count - k, std::size(some));
+            for (std::size_t i = 0; i < n; ++i) some[i] = sums[turned.place[k + i]];
+            const auto here = pulls.at(k);
+            update(w + k, some, here.toward, here.also, here.velocity, n, R(1), numbers);
+        }
         return;
     }
-    sparse_input_gradient(pattern, static_cast<const R*>(w), dy, dx.blocks, batch);
-    if (dx.rows) from_blocks(dx.blocks, dx.rows, batch, pattern.transposed().rows, padded<R>(batch));
+    sparse_gradients(pattern, static_cast<const R*>(w), dy, x, dx, static_cast<R*>(nullptr), batch);
     sparse_update(pattern, dy, x, w, batch, pulls, numbers);
 }
 

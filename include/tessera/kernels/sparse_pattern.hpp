@@ -27,7 +27,8 @@ void each_word(const std::uint64_t* words, std::size_t begin, std::size_t end, F
 // the last.
 //
 // One row at a time: one list for each panel and row. It ends at ends[i], where the next begins. The values of a list
-// stand in one piece from first[i] on, or, where there is no `first`, each where `source` says; `place` is its inverse.
+// stand in one piece from first[i] on, or, where there is no `first`, each where `source` says. Where both gradients go
+// together, `place` is the inverse of `source`.
 //
 // Three rows together: seven lists for each panel and three rows, of the columns that all three have, that two have,
 // and that one has: subset 7 first (bit q: the q-th of them), subset 1 last. Then `source` has a place for each row of
@@ -97,7 +98,7 @@ struct SparseLists {
     void row_by_row(const BitMatrix& m, std::size_t panel, std::size_t count, bool turned, Vec<std::uint32_t> next) {
         const std::size_t lists = (m.columns + panel - 1) / panel * m.rows;
         ends.resize(lists);
-        if (turned) source.resize(count), place.resize(count);
+        if (turned) source.resize(count);
         else first.resize(lists);
         column.resize(count + 4);
         std::size_t k = 0, list = 0;
@@ -108,13 +109,17 @@ struct SparseLists {
                           [&](std::size_t base, std::uint64_t bits) {
                               each_one(bits, [&](std::size_t b) {
                                   const std::size_t c = base + b - begin;
-                                  if (turned) place[source[k] = next[c]++] = static_cast<std::uint32_t>(k);
+                                  if (turned) source[k] = next[c]++;
                                   column[k++] = static_cast<std::uint16_t>(c - from);
                               });
                           });
                 ends[list] = static_cast<std::uint32_t>(k);
                 if (!turned) first[list] = std::exchange(next[r], static_cast<std::uint32_t>(next[r] + k - before));
             }
+    }
+    void find_places() {
+        place.resize(source.size());
+        for (std::size_t k = 0; k < source.size(); ++k) place[source[k]] = static_cast<std::uint32_t>(k);
     }
     void three_rows_together(const BitMatrix& m, std::size_t count, bool turned, Vec<std::uint32_t> next) {
         ends.resize(m.words * ((m.rows + 2) / 3) * 7);
@@ -164,6 +169,7 @@ public:
         if (!transposed) return;
         if (three_) turned_.three_rows_together(ones.turned(), count_, true, std::move(starts));
         else turned_.row_by_row(ones.turned(), even(out), count_, true, std::move(starts));
+        if (100 * count_ <= percent_for_both * out * in) turned_.find_places();
     }
 
     std::size_t count() const { return count_; }
@@ -177,6 +183,8 @@ private:
     static constexpr std::size_t ones_in_a_list = 24, widest_panel = 256;
     // From here on three rows have so many columns in common that seven short lists are worth it.
     static constexpr std::size_t percent_for_three = 30;
+    // Up to here both gradients go together; with more ones, what their sums are put in order with costs what it saves.
+    static constexpr std::size_t percent_for_both = 15;
 
     SparseOrder order(const detail::SparseLists& lists, std::size_t rows, std::size_t columns,
                       bool three) const {

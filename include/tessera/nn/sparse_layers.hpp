@@ -68,9 +68,8 @@ inline constexpr bool is_linear<Linear<In, Out, backend::Simd>> = true;
 template <class L>
 inline constexpr bool is_pointwise = std::is_same_v<L, Relu> || std::is_same_v<L, LeakyRelu>;
 
-// The fixed table. Zero-filled weights cost a dense step, and filling and gathering beside it: 784-512-512-10, 600
-// examples, 5 epochs take 135 ms sparse and 163 ms so at density 0.7 and batch 128, 163 and 315 ms at batch 32, 259 and
-// 553 ms at batch 16 (110 to 120 ms with no mask at all). So only layers with next to everything there go dense.
+// The fixed table. Zero-filled weights cost a dense step, and filling and gathering beside it, so only layers with next
+// to everything there go dense.
 constexpr bool sparse_pays(std::size_t ones, std::size_t weights) { return 10 * ones <= 9 * weights; }
 
 // Networks that are a sequence of layers. What is said of the others: nothing.
@@ -278,15 +277,16 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
                     const R* dy = d_in_blocks<I + 1>();
                     const R* x = in_blocks<I>();
                     if constexpr (I > 0) {
-                        R* dx = make<I>(blocks_d_[I], true);
-                        if (g)
-                            kernels::sparse_gradients(layer.pattern, static_cast<const R*>(w), dy, x, {dx}, g,
-                                                      call_.batch);
-                        else if (moves)
-                            kernels::sparse_backward(layer.pattern, dy, x, w, {dx}, call_.batch,
+                        constexpr bool rows = !is_linear<at<I - 1>> && !is_pointwise<at<I - 1>>;  // it reads them only
+                        const Scratch<R> spare(rows ? examples_ * widths[I] : 0);
+                        const kernels::SparseOut<R> dx{rows ? spare.data() : make<I>(blocks_d_[I], true),
+                                                       rows ? make<I>(rows_d_[I], false) : nullptr};
+                        if (moves)
+                            kernels::sparse_backward(layer.pattern, dy, x, w, dx, call_.batch,
                                                      update->pulls.at(layer.packed.begin), update->numbers);
                         else
-                            kernels::sparse_input_gradient(layer.pattern, w, dy, dx, call_.batch);
+                            kernels::sparse_gradients(layer.pattern, static_cast<const R*>(w), dy, x, dx, g,
+                                                      call_.batch);
                     } else if (g) {
                         kernels::sparse_weight_gradient(layer.pattern, dy, x, g, call_.batch);
                     } else if (moves) {

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Blocked activations, on which the sparse kernels work: examples innermost, [block][number][width], where a block has
+// `width` examples of a batch padded with zeros to a multiple of `example_lanes`. Copies between rows and blocks.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+#include <tessera/kernels/dense.hpp>
+
+namespace tessera::kernels {
+
+// Examples come in vectors of this many, whatever the kernel set.
+template <class R>
+inline constexpr std::size_t example_lanes = 64 / sizeof(R);
+template <class R>
+constexpr std::size_t padded(std::size_t batch) {
+    return (batch + example_lanes<R> - 1) / example_lanes<R> * example_lanes<R>;
+}
+
+namespace detail {
+
+// The set that is tuned, with 32 registers of 16 floats.
+template <class R, std::size_t Bytes>
+inline constexpr bool hot_set = Bytes == 64 && sizeof(R) == 4;
+// Registers of examples in a whole block: one row's sums fill a quarter of the registers, three rows' three quarters.
+template <class R, std::size_t Bytes>
+inline constexpr std::size_t whole_block = hot_set<R, Bytes> ? 8 : 4;
+template <std::size_t N>
+using Count = std::integral_constant<std::size_t, N>;
+
+// Blocks of a padded batch: whole ones, and for what is left over 4, 2 and 1 registers in the hot set, 1 in the others.
+template <class R, std::size_t Bytes>
+constexpr std::size_t block_width(std::size_t left) {
+    std::size_t registers = whole_block<R, Bytes>;
+    while (registers * VectorOf<R, Bytes>::lanes > left) registers = hot_set<R, Bytes> ? registers / 2 : 1;
+    return registers * VectorOf<R, Bytes>::lanes;
+}
+// f(first example, registers) for each of them.
+template <class R, std::size_t Bytes, class F>
+TESSERA_INLINE void for_blocks(std::size_t examples, const F& f) {
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    for (std::size_t e = 0, width = 0; e < examples; e += width) {
+        width = block_width<R, Bytes>(examples - e);
+        if (width == whole_block<R, Bytes> * lanes) f(e, Count<whole_block<R, Bytes>>{});
+        if constexpr (hot_set<R, Bytes>) {
+            if (width == 4 * lanes) f(e, Count<4>{});
+            if (width == 2 * lanes) f(e, Count<2>{});
+        }
+        if (width == lanes) f(e, Count<1>{});
+    }
+}
+
+// a[i][l] becomes a[l][i]: each of log2(lanes) rounds interleaves register i with the one half the rows away.
+template <class R, std::size_t Bytes, std::size_t... Lane>
+TESSERA_INLINE void interleave(const Held<R, Bytes>& a, const Held<R, Bytes>& b, Held<R, Bytes>* out,
+                               std::index_sequence<Lane...>) {
+    constexpr std::size_t lanes = sizeof...(Lane);
+    out[0] = __builtin_shufflevector(a, b, (Lane / 2 + Lane % 2 * lanes)...);
+    out[1] = __builtin_shufflevector(a, b, (lanes / 2 + Lane / 2 + Lane % 2 * lanes)...);
+}
+template <class R, std::size_t Bytes, std::size_t Rounds = 0>
+TESSERA_INLINE void turn(Held<R, Bytes>* a) {
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    if constexpr ((std::size_t{1} << Rounds) < lanes) {
+        Held<R, Bytes> next[lanes];
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < lanes / 2; ++i)
+            interleave<R, Bytes>(a[i], a[i + lanes / 2], next + 2 * i, std::make_index_sequence<lanes>{});
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < lanes; ++i) a[i] = next[i];
+        turn<R, Bytes, Rounds + 1>(a);
+    }
+}
+
+// f(first example, where its first number stands in the blocks, how far numbers are apart) for every register of
+// examples.
+template <class R, std::size_t Bytes, class F>
+TESSERA_INLINE void for_strips(std::size_t examples, std::size_t numbers, const F& f) {
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    for (std::size_t begin = 0, width = 0; begin < examples; begin += width) {
+        width = block_width<R, Bytes>(examples - begin);
+        for (std::size_t e = begin; e < begin + width; e += lanes) f(e, begin * numbers + (e - begin), width);
+    }
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void to_blocks_body(const R* const* rows, R* blocks, std::size_t batch, std::size_t numbers,
+                                   std::size_t examples) {
+    using Vec = V<R, Bytes>;
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    for_strips<R, Bytes>(examples, numbers, [&](std::size_t e, std::size_t at, std::size_t apart)
+                                                __attribute__((always_inline)) {
+        R* to = blocks + at;
+        std::size_t j = 0;
+        if (e + lanes <= batch)
+            for (; j + lanes <= numbers; j += lanes) {
+                Held<R, Bytes> tile[lanes];
+#pragma GCC unroll 16
+                for (std::size_t i = 0; i < lanes; ++i) tile[i] = *reinterpret_cast<const Vec*>(rows[e + i] + j);
+                turn<R, Bytes>(tile);
+#pragma GCC unroll 16
+                for (std::size_t i = 0; i < lanes; ++i) *reinterpret_cast<Vec*>(to + (j + i) * apart) = tile[i];
+            }
+        for (; j < numbers; ++j)
+            for (std::size_t i = 0; i < lanes; ++i) to[j * apart + i] = e + i < batch ? rows[e + i][j] : R(0);
+    });
+}
+// A register of examples of at most `lanes` numbers, to rows.
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void tile_to_rows(const R* from, std::size_t apart, R* rows, std::size_t stride, std::size_t examples,
+                                 std::size_t numbers) {
+    using Vec = V<R, Bytes>;
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    if (examples >= lanes && numbers >= lanes) {
+        Held<R, Bytes> tile[lanes];
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < lanes; ++i) tile[i] = *reinterpret_cast<const Vec*>(from + i * apart);
+        turn<R, Bytes>(tile);
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < lanes; ++i) *reinterpret_cast<Vec*>(rows + i * stride) = tile[i];
+        return;
+    }
+    for (std::size_t j = 0; j < numbers && j < lanes; ++j)
+        for (std::size_t i = 0; i < examples && i < lanes; ++i) rows[i * stride + j] = from[j * apart + i];
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void from_blocks_body(const R* blocks, R* rows, std::size_t batch, std::size_t numbers,
+                                     std::size_t examples) {
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    for_strips<R, Bytes>(examples, numbers, [&](std::size_t e, std::size_t at, std::size_t apart)
+                                                __attribute__((always_inline)) {
+        if (e >= batch) return;
+        for (std::size_t j = 0; j < numbers; j += lanes)
+            tile_to_rows<R, Bytes>(blocks + at + j * apart, apart, rows + e * numbers + j, numbers, batch - e,
+                                   numbers - j);
+    });
+}
+
+// sums[j] = sum over the examples of number j
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void block_sums_body(const R* blocks, R* sums, std::size_t numbers, std::size_t examples) {
+    using Vec = V<R, Bytes>;
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    for_strips<R, Bytes>(examples, numbers, [&](std::size_t e, std::size_t at, std::size_t apart)
+                                                __attribute__((always_inline)) {
+        const R* from = blocks + at;
+        std::size_t j = 0;
+        for (; j + lanes <= numbers; j += lanes) {
+            Held<R, Bytes> tile[lanes];
+#pragma GCC unroll 16
+            for (std::size_t i = 0; i < lanes; ++i) tile[i] = *reinterpret_cast<const Vec*>(from + (j + i) * apart);
+            fold_lanes<R, Bytes, lanes / 2, lanes>(tile);
+            Vec& to = *reinterpret_cast<Vec*>(sums + j);
+            to = e > 0 ? to + tile[0] : tile[0];
+        }
+        for (; j < numbers; ++j) {
+            R sum = e > 0 ? sums[j] : R(0);
+            for (std::size_t i = 0; i < lanes; ++i) sum += from[j * apart + i];
+            sums[j] = sum;
+        }
+    });
+}
+
+}  // namespace detail
+
+#define TESSERA_BLOCK_KERNELS(R)                                                                                     \
+    TESSERA_DISPATCH(to_blocks, R,                                                                                   \
+                     (const R* const* rows, R* blocks, std::size_t batch, std::size_t numbers, std::size_t examples),\
+                     (rows, blocks, batch, numbers, examples))                                                       \
+    TESSERA_DISPATCH(from_blocks, R,                                                                                 \
+                     (const R* blocks, R* rows, std::size_t batch, std::size_t numbers, std::size_t examples),       \
+                     (blocks, rows, batch, numbers, examples))                                                       \
+    TESSERA_DISPATCH(block_sums, R, (const R* blocks, R* sums, std::size_t numbers, std::size_t examples),           \
+                     (blocks, sums, numbers, examples))
+TESSERA_BLOCK_KERNELS(float)
+TESSERA_BLOCK_KERNELS(double)
+#undef TESSERA_BLOCK_KERNELS
+
+}  // namespace tessera::kernels
