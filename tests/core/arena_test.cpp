@@ -50,6 +50,7 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { giv
 void operator delete(void* memory, const std::nothrow_t&) noexcept { give_back(memory); }
 void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept { give_back(memory); }
 
+namespace arena_test {
 namespace {
 
 using namespace tessera;
@@ -368,3 +369,5 @@ TEST_CASE("workers share a parent without sharing a block") {
     for (auto& t : threads) t.join();
     CHECK(wrong == 0);
 }
+
+}  // namespace arena_test

@@ -12,6 +12,8 @@
 
 #include <tessera/contracts/site.hpp>
 
+namespace batch_test {
+
 namespace {
 
 using namespace tessera;
@@ -290,3 +292,5 @@ TEST_CASE("a site's weights and counts") {
     CHECK(client.site(2).everything().size() == 7);
     CHECK_FALSE(client.site(2).everything().training());
 }
+
+}  // namespace batch_test

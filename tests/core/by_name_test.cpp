@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+namespace by_name_test {
+
 using namespace tessera;
 
 namespace {
@@ -59,3 +61,5 @@ TEST_CASE("a value that does not fit is a sentence, and nothing changes") {
     CHECK_THROWS_WITH_AS(set_by_name(p, "local.on", "1"), "local.on is true or false, not '1'", ConfigError);
     CHECK(settings_of(p) == settings_of(Policy{}));
 }
+
+}  // namespace by_name_test

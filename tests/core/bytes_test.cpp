@@ -12,6 +12,8 @@
 
 #include <tessera/core/batch.hpp>
 
+namespace bytes_test {
+
 namespace {
 
 using namespace tessera;
@@ -380,3 +382,5 @@ TEST_CASE("shape_of: every kind of number is its own") {
             CHECK(shapes[i] != shapes[j]);
         }
 }
+
+}  // namespace bytes_test

@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+namespace checksum_test {
+
 namespace {
 
 using namespace tessera;
@@ -75,3 +77,5 @@ TEST_CASE("crc: usable at compile time") {
     static_assert(crc32c(digits) == 0xE3069283u);
     static_assert(crc32(digits) == 0xCBF43926u);
 }
+
+}  // namespace checksum_test

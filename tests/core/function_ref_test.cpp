@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+namespace function_ref_test {
+
 using tessera::FunctionRef;
 
 namespace {
@@ -50,3 +52,5 @@ TEST_CASE("only what can be called so") {
     static_assert(!std::is_constructible_v<FunctionRef<int(int)>, int (*&)(int*)>);
     static_assert(!std::is_constructible_v<FunctionRef<int(int)>, const int&>);
 }
+
+}  // namespace function_ref_test

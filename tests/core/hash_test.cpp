@@ -12,6 +12,8 @@
 
 #include <doctest/doctest.h>
 
+namespace hash_test {
+
 namespace {
 
 using namespace tessera;
@@ -148,3 +150,5 @@ TEST_CASE("hex: 32 digits, high half first") {
     CHECK(Fingerprint{.low = 0xFEDCBA9876543210, .high = 0x0123456789ABCDEF}.hex() ==
           "0123456789abcdeffedcba9876543210");
 }
+
+}  // namespace hash_test

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+namespace layout_test {
+
 namespace {
 
 using namespace tessera;
@@ -205,3 +207,5 @@ TEST_CASE("gather and scatter of all and of nothing") {
     CHECK(y == x);
     CHECK(gather(Vec<float>{}, Where()).empty());
 }
+
+}  // namespace layout_test

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+namespace mask_test {
+
 using namespace tessera;
 
 TEST_CASE("a mask is a set of coordinates") {
@@ -93,3 +95,5 @@ TEST_CASE("assign takes words that are those of a mask, and refuses others untou
     CHECK(m.assign(0, {}));
     CHECK(m == Mask());
 }
+
+}  // namespace mask_test

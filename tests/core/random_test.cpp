@@ -14,6 +14,8 @@
 
 #include <support/statistics.hpp>
 
+namespace random_test {
+
 namespace {
 
 using namespace tessera;
@@ -281,3 +283,5 @@ TEST_CASE("shuffle: all 24 orders of four items, equally often") {
     CHECK(chi_square(counts(orders)) < 49.73);  // 23 degrees of freedom
     CHECK(chi_square(counts(careless)) > 200);
 }
+
+}  // namespace random_test

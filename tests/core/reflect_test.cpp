@@ -15,6 +15,8 @@
 #include <tessera/core/mask.hpp>
 #include <tessera/core/view.hpp>
 
+namespace reflect_test {
+
 namespace outside {
 
 struct Settings {
@@ -194,3 +196,5 @@ TEST_CASE("plain structs are reflectable, others are not") {
     static_assert(!Reflectable<double>);
     static_assert(!Reflectable<Mask>);
 }
+
+}  // namespace reflect_test

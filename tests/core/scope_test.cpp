@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+namespace scope_test {
+
 namespace {
 
 using namespace tessera;
@@ -120,3 +122,5 @@ TEST_CASE("what a client has and what it lacks") {
     CHECK(lacking(Unequal{}, Toy{}, 1).empty());
     CHECK(lacking(scope::Head{}, Toy{}, 0).empty());
 }
+
+}  // namespace scope_test

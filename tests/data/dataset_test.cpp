@@ -9,6 +9,8 @@
 
 #include <tessera/data/normalise.hpp>
 
+namespace dataset_test {
+
 namespace {
 
 using namespace tessera;
@@ -141,3 +143,5 @@ TEST_CASE("several labels an example are marks, row by row, in every storage") {
                          ConfigError);
     CHECK_THROWS_AS(Dataset::multi_label(std::vector<float>{1, 2, 3}, {1, 0}, 1), ConfigError);
 }
+
+}  // namespace dataset_test

@@ -15,6 +15,8 @@
 
 #include <support/toy_numbers.hpp>
 
+namespace feature_shift_test {
+
 namespace {
 
 using namespace tessera;
@@ -210,3 +212,5 @@ TEST_CASE("feature shifts by name, alone and behind a partition") {
     CHECK_THROWS_WITH_AS(FeatureShift{.kind = Feature::noise}(FederatedDataset(targets, {})),
                          Contains("no class labels"), ConfigError);
 }
+
+}  // namespace feature_shift_test

@@ -15,6 +15,8 @@
 
 #include <tessera/core/hash.hpp>
 
+namespace partition_test {
+
 namespace {
 
 using namespace tessera;
@@ -603,3 +605,5 @@ TEST_CASE("names are read with their number") {
         CHECK_THROWS_WITH_AS(partition_by_name(wrong, pool, settings), Contains("is not a number"), ConfigError);
     CHECK_THROWS_WITH_AS(partition_by_name("dirichlet:nan", pool, settings), Contains("alpha is nan"), ConfigError);
 }
+
+}  // namespace partition_test

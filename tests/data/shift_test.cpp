@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+namespace shift_test {
+
 namespace {
 
 using namespace tessera;
@@ -159,3 +161,5 @@ TEST_CASE("shifts are written as NAME:SEVERITY, and what cannot be is refused") 
         CHECK_THROWS_AS(shifted(pool, {2, 2}, {Corruption::blur, severity}), ConfigError);
     CHECK_THROWS_WITH_AS(shifted(pool, {3, 2}, {}), Contains("do not fit rows of 4 numbers"), ConfigError);
 }
+
+}  // namespace shift_test

@@ -10,6 +10,8 @@
 
 #include <tessera/data/partition/fault.hpp>
 
+namespace synthetic_test {
+
 namespace {
 
 using namespace tessera;
@@ -135,3 +137,5 @@ TEST_CASE("synthetic refuses wrong settings in a sentence") {
     refused({.max_examples = 1}, "max_examples is 1");
     refused({.train_share = 1}, "train_share is 1");
 }
+
+}  // namespace synthetic_test

@@ -19,6 +19,8 @@
 #include <support/toy_data.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace transform_test {
+
 namespace {
 
 using namespace tessera;
@@ -165,3 +167,5 @@ TEST_CASE("a federation runs on a reading, with the bits of the same numbers wri
     CHECK(end_of(read) == end_of(Dataset::own(rows, labels, Toy::classes)));
     CHECK(end_of(read) != end_of(people.pool()));
 }
+
+}  // namespace transform_test

@@ -7,6 +7,8 @@
 
 #include <support/geometry.hpp>
 
+namespace bernoulli_test {
+
 using namespace tessera;
 using divergence::Bernoulli;
 
@@ -63,3 +65,5 @@ TEST_CASE("a start outside is refused, and so is a margin that leaves nothing") 
     CHECK_THROWS_AS(support::geometry_run(Method{.divergence = {.margin = 0.5}}, {0.5, 0.5}), ConfigError);
     CHECK_NOTHROW(support::geometry_run(Method{}, {0.5, 0.99}));
 }
+
+}  // namespace bernoulli_test

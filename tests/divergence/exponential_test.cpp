@@ -8,6 +8,8 @@
 
 #include <support/geometry.hpp>
 
+namespace exponential_test {
+
 using namespace tessera;
 using divergence::Exponential;
 
@@ -51,3 +53,5 @@ TEST_CASE("the mean of a natural parameter that is not negative does not exist")
     CHECK(std::isinf(s[1]));
     CHECK(std::isinf(s[2]));
 }
+
+}  // namespace exponential_test

@@ -8,6 +8,8 @@
 #include <support/bits.hpp>
 #include <support/geometry.hpp>
 
+namespace gaussian_test {
+
 using namespace tessera;
 using divergence::DiagonalGaussian;
 using divergence::Gaussian;
@@ -54,3 +56,5 @@ TEST_CASE("variances that do not fit are refused before round one") {
                          doctest::Contains("every variance must be above 0"), ConfigError);
     CHECK_NOTHROW(support::geometry_run(Method{.divergence = {{1, 2}}}, {0, 0}));
 }
+
+}  // namespace gaussian_test

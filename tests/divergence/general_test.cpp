@@ -17,6 +17,8 @@
 #include <support/finite_differences.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace general_test {
+
 using namespace tessera;
 
 namespace {
@@ -106,3 +108,5 @@ TEST_CASE("projection moves what is outside to the margin and nothing else") {
     divergence::Bernoulli{}.project(Out<double>(broken));
     CHECK(std::isnan(broken[0]));  // not hidden: the visit counts as diverged
 }
+
+}  // namespace general_test

@@ -8,6 +8,8 @@
 
 #include <support/geometry.hpp>
 
+namespace poisson_test {
+
 using namespace tessera;
 using divergence::Poisson;
 
@@ -52,3 +54,5 @@ TEST_CASE("a start that is not positive is refused before round one") {
     CHECK_THROWS_AS(support::geometry_run(Method{.divergence = {.margin = 0}}, {1, 1}), ConfigError);
     CHECK_NOTHROW(support::geometry_run(Method{}, {0.1, 1}));
 }
+
+}  // namespace poisson_test

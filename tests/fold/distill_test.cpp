@@ -23,6 +23,8 @@
 #include <support/slope.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace distill_test {
+
 using namespace tessera;
 using support::same_bits;
 
@@ -316,3 +318,5 @@ TEST_CASE("wrong settings and a server without data are refused in a sentence, a
     never.inner.kd_rounds = 0;
     CHECK_NOTHROW(check_hub(never, hub.site()));
 }
+
+}  // namespace distill_test

@@ -19,6 +19,8 @@
 #include <support/bits.hpp>
 #include <support/slope.hpp>
 
+namespace mean_test {
+
 using namespace tessera;
 using support::same_bits;
 
@@ -255,3 +257,5 @@ TEST_CASE("a team of any size gives the bits of one") {
         CHECK(most == std::min<std::size_t>(size, 2));  // 9 million numbers are worth two
     }
 }
+
+}  // namespace mean_test

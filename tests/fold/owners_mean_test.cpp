@@ -17,6 +17,8 @@
 #include <support/bits.hpp>
 #include <support/slope.hpp>
 
+namespace owners_mean_test {
+
 using namespace tessera;
 using support::same_bits;
 
@@ -181,3 +183,5 @@ TEST_CASE("a fold like any other, but for absent coordinates") {
     CHECK(conformance::fold(fold::OwnersMean{}, {.absent_reads_unchanged = false}).empty());
     CHECK_FALSE(conformance::fold(fold::OwnersMean{}).empty());
 }
+
+}  // namespace owners_mean_test

@@ -17,6 +17,8 @@
 #include <support/keyed_noise.hpp>
 #include <support/slope.hpp>
 
+namespace private_mean_test {
+
 using namespace tessera;
 using support::same_bits;
 
@@ -143,3 +145,5 @@ TEST_CASE("settings that cannot be are refused") {
     CHECK_THROWS_AS((Hidden{.noise = -1, .clients = 4}.validate()), ConfigError);
     CHECK_THROWS_AS((Hidden{.clients = 4, .sampling_rate = 0}.validate()), ConfigError);
 }
+
+}  // namespace private_mean_test

@@ -15,6 +15,8 @@
 #include <support/bits.hpp>
 #include <support/slope.hpp>
 
+namespace relax_test {
+
 using namespace tessera;
 using support::same_bits;
 
@@ -100,3 +102,5 @@ TEST_CASE("a beta that is no number is refused, also deep inside") {
     fold.inner.beta = std::numeric_limits<double>::quiet_NaN();
     CHECK_THROWS_AS(detail::validate_all(fold), ConfigError);
 }
+
+}  // namespace relax_test

@@ -14,6 +14,8 @@
 #include <support/complaint.hpp>
 #include <support/slope.hpp>
 
+namespace server_adaptive_test {
+
 using namespace tessera;
 using doctest::Approx;
 using support::distance;
@@ -110,3 +112,5 @@ TEST_CASE("settings outside their range are refused with the name of the field")
     CHECK(complaint({.tau = 0}).find("tau") == 0);
     CHECK(complaint({.v0 = -1}).find("v0") == 0);
 }
+
+}  // namespace server_adaptive_test

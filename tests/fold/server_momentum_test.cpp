@@ -12,6 +12,8 @@
 #include <support/complaint.hpp>
 #include <support/slope.hpp>
 
+namespace server_momentum_test {
+
 using namespace tessera;
 using support::distance;
 using support::same_bits;
@@ -92,3 +94,5 @@ TEST_CASE("settings outside their range are refused with the name of the field")
     CHECK(complaint({.server_momentum = 1}).find("server_momentum") == 0);
     CHECK(complaint({.server_momentum = -0.1}).find("server_momentum") == 0);
 }
+
+}  // namespace server_momentum_test

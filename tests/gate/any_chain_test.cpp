@@ -9,6 +9,8 @@
 
 #include <support/toy_numbers.hpp>
 
+namespace any_chain_test {
+
 using namespace tessera;
 
 namespace {
@@ -46,3 +48,5 @@ TEST_CASE("more blocks than widths are refused") {
                          ConfigError);
     CHECK_THROWS_AS(gate::AnyChain{.dropout = 1}.validate(), ConfigError);
 }
+
+}  // namespace any_chain_test

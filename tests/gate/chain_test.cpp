@@ -11,6 +11,8 @@
 #include <support/finite_differences.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace chain_test {
+
 using namespace tessera;
 using support::first_ids;
 using support::toy_numbers;
@@ -143,3 +145,5 @@ TEST_CASE("a chain that does not fit the model, or drops everything, is refused"
     CHECK_THROWS_AS(Small{.dropout = 1}.validate(), ConfigError);
     CHECK_THROWS_AS((gate::Chain<6, 0>{}.segments(routes)), ConfigError);
 }
+
+}  // namespace chain_test

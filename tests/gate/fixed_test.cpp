@@ -7,6 +7,8 @@
 
 #include <support/toy_numbers.hpp>
 
+namespace fixed_test {
+
 using namespace tessera;
 
 TEST_CASE("one q0 for every example and block, no parameters") {
@@ -25,3 +27,5 @@ TEST_CASE("a share outside [0, 1] is refused") {
     CHECK_THROWS_AS(gate::Fixed{.q0 = -0.1}.validate(), ConfigError);
     CHECK_NOTHROW(gate::Fixed{.q0 = 0}.validate());
 }
+
+}  // namespace fixed_test

@@ -14,11 +14,17 @@ import compiler
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Werror"]
 KEEP = ("-I", "-D", "-U", "-isystem", "-iquote", "-std=", "-include", "-fopenmp")  # the rest is the first compiler's
 ABOUT_OPENMP = re.compile(r"#\s*(include\s*<(omp\.h|tessera/exec[./])|pragma omp)")
+INCLUDES_FILE = re.compile(r'^#include "(/[^"]+_test\.cpp)"', re.M)
 TAKES_ARGUMENT = ("-I", "-D", "-U", "-isystem", "-iquote", "-include")
 
 
-def reading_command(name, entry):
-    """The command that reads the source of one entry of compile_commands.json, with this build's macros and folders."""
+def joined(source):
+    """The files that a unit of several includes; of any other source, the source."""
+    return [pathlib.Path(path) for path in INCLUDES_FILE.findall(source.read_text())] or [source]
+
+
+def reading_commands(name, entry):
+    """The commands that read the source of one entry of compile_commands.json, with this build's macros and folders."""
     words = entry.get("arguments") or shlex.split(entry["command"])
     flags, index = [], 1
     while index < len(words):
@@ -29,13 +35,19 @@ def reading_command(name, entry):
                 index += 1
                 flags.append(words[index])
         index += 1
+    standard = [] if any(flag.startswith("-std=") for flag in flags) else ["-std=c++20"]
+    source = pathlib.Path(entry["directory"], entry["file"])
+
+    def reads(what, flags):
+        return [name, *standard, *flags, *WARNINGS, "-fsyntax-only", str(what)]
+    if "-fopenmp" not in flags:
+        return [reads(source, flags)]
     # With -fopenmp Clang 16 refuses lambdas that capture structured bindings, anywhere in the file. Our headers live with
     # that; a test has to only if it is about OpenMP.
-    source = pathlib.Path(entry["directory"], entry["file"])
-    if "-fopenmp" in flags and not (ABOUT_OPENMP.search(source.read_text()) and compiler.has_openmp(name)):
-        flags = [flag for flag in flags if flag not in ("-fopenmp", "-DTESSERA_HAS_OPENMP=1")]
-    standard = [] if any(flag.startswith("-std=") for flag in flags) else ["-std=c++20"]
-    return [name, *standard, *flags, *WARNINGS, "-fsyntax-only", str(source)]
+    without = [flag for flag in flags if flag not in ("-fopenmp", "-DTESSERA_HAS_OPENMP=1")]
+    parts = joined(source)
+    about = [part for part in parts if ABOUT_OPENMP.search(part.read_text())] if compiler.has_openmp(name) else []
+    return [reads(part, flags) for part in about] + ([reads(source, without)] if about != parts else [])
 
 
 def check(name, commands, source):
@@ -44,9 +56,12 @@ def check(name, commands, source):
     if not entries:
         print(f"{source} is not in {commands}")
         return 1
-    code, output = compiler.run(reading_command(name, entries[0]))
-    print("\n".join(output.splitlines()[:60]) or f"{source.name}: no warnings")
-    return 1 if code else 0
+    failed = 0
+    for command in reading_commands(name, entries[0]):
+        code, output = compiler.run(command)
+        failed += code != 0
+        print("\n".join(output.splitlines()[:60]) or f"{pathlib.Path(command[-1]).name}: no warnings")
+    return 1 if failed else 0
 
 
 def self_test(name):

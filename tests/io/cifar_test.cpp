@@ -11,6 +11,8 @@
 
 #include <support/folder.hpp>
 
+namespace cifar_test {
+
 namespace {
 
 using namespace tessera;
@@ -107,3 +109,5 @@ TEST_CASE("CIFAR by its published names: training files, then the test file") {
     CHECK(read_cifar(Cifar::hundred_coarse, folder.path()).examples.examples().classes == 20);
     CHECK_THROWS_AS(read_cifar(Cifar::ten, std::vector<std::string>{}, std::vector<std::string>{}), ConfigError);
 }
+
+}  // namespace cifar_test

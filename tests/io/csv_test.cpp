@@ -9,6 +9,8 @@
 
 #include <support/folder.hpp>
 
+namespace csv_test {
+
 namespace {
 
 using namespace tessera;
@@ -124,3 +126,5 @@ TEST_CASE("clients of a table hold their own lines") {
                          ConfigError);
     CHECK_THROWS_WITH_AS(read_csv(folder / "gone.csv", {.label = "y"}), Contains("gone.csv"), IoError);
 }
+
+}  // namespace csv_test

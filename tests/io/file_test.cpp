@@ -21,6 +21,8 @@
 
 #include <doctest/doctest.h>
 
+namespace file_test {
+
 namespace {
 
 using namespace tessera;
@@ -358,3 +360,5 @@ TEST_CASE("file: one holder per directory") {
     CHECK(list_files(folder.path()).empty());
     CHECK_THROWS_WITH_AS(DirectoryLock(folder / "none"), Contains("cannot be locked"), IoError);
 }
+
+}  // namespace file_test

@@ -19,6 +19,8 @@
 #include <tessera/data/normalise.hpp>
 #include <tessera/io/fashion_mnist.hpp>
 
+namespace idx_test {
+
 namespace {
 
 using namespace tessera;
@@ -264,3 +266,5 @@ TEST_CASE("Fashion-MNIST as it is published") {
     CHECK(view.shift / 255 == doctest::Approx(0.2861).epsilon(0.002));
     CHECK(1 / view.scale / 255 == doctest::Approx(0.3530).epsilon(0.002));
 }
+
+}  // namespace idx_test

@@ -12,6 +12,8 @@
 
 #include <support/folder.hpp>
 
+namespace image_npy_test {
+
 namespace {
 
 using namespace tessera;
@@ -100,3 +102,5 @@ TEST_CASE("published shifts: one file a shift, severities one after the other") 
                          IoError);
     CHECK(read_npy_dataset(folder / "fog.npy", folder / "labels.npy").examples().classes == 3);
 }
+
+}  // namespace image_npy_test

@@ -9,6 +9,8 @@
 
 #include <support/folder.hpp>
 
+namespace leaf_test {
+
 namespace {
 
 using namespace tessera;
@@ -152,3 +154,5 @@ TEST_CASE("LEAF texts become windows of ids (Shakespeare's form)") {
     CHECK_THROWS_WITH_AS(as_numbers({users_of(train), {}}, vocabulary, 3, "some"), Contains("user 'ann' has no texts"),
                          IoError);
 }
+
+}  // namespace leaf_test

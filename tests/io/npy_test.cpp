@@ -11,6 +11,8 @@
 
 #include <doctest/doctest.h>
 
+namespace npy_test {
+
 namespace {
 
 using namespace tessera;
@@ -201,3 +203,5 @@ TEST_CASE("tensor: asking for the wrong thing is answered with a sentence") {
     CHECK_THROWS_AS(torn.as<float>(), IoError);
     CHECK_THROWS_AS(encode_npy(torn), IoError);
 }
+
+}  // namespace npy_test

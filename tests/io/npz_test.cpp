@@ -11,6 +11,8 @@
 
 #include <doctest/doctest.h>
 
+namespace npz_test {
+
 namespace {
 
 using namespace tessera;
@@ -292,3 +294,5 @@ TEST_CASE("npz: files") {
     remove_file(path);
     CHECK_THROWS_WITH_AS(read_npz(path), Contains(path.c_str()), IoError);
 }
+
+}  // namespace npz_test

@@ -10,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+namespace safetensors_test {
+
 namespace {
 
 using namespace tessera;
@@ -211,3 +213,5 @@ TEST_CASE("safetensors: files") {
     remove_file(path);
     CHECK_THROWS_WITH_AS(read_safetensors(path), Contains(path.c_str()), IoError);
 }
+
+}  // namespace safetensors_test

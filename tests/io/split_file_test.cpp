@@ -12,6 +12,8 @@
 
 #include <tessera/data/partition.hpp>
 
+namespace split_file_test {
+
 namespace {
 
 using namespace tessera;
@@ -169,3 +171,5 @@ TEST_CASE("every truncation, every bit flip and every trailing byte is refused")
     }
     CHECK_THROWS_AS(decode_split(good + "\n", "x", pool), IoError);
 }
+
+}  // namespace split_file_test

@@ -10,6 +10,8 @@
 
 #include <support/folder.hpp>
 
+namespace text_test {
+
 namespace {
 
 using namespace tessera;
@@ -135,3 +137,5 @@ TEST_CASE("windows that cannot be, and files that are no text, are refused") {
     folder.write("z.txt", std::string_view("\xFF\xFE"));
     CHECK_THROWS_WITH_AS(read_client_texts(folder.path()), Contains("z.txt: is not UTF-8"), IoError);
 }
+
+}  // namespace text_test

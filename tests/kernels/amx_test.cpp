@@ -24,6 +24,8 @@
 #include <support/rounding.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace amx_test {
+
 namespace {
 
 using namespace tessera;
@@ -445,3 +447,5 @@ TEST_CASE("kernel set amx: never chosen by itself, refused by name where the mac
     if (kept) setenv(name, kept->c_str(), 1);
     else unsetenv(name);
 }
+
+}  // namespace amx_test

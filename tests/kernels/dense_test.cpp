@@ -20,6 +20,8 @@
 #include <support/rounding.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace dense_test {
+
 namespace {
 
 using namespace tessera;
@@ -509,3 +511,5 @@ TEST_CASE("kernel sets: the active set has a name and is put back by the test lo
     CHECK(sets >= 1);
     CHECK(kernels::active() == before);
 }
+
+}  // namespace dense_test

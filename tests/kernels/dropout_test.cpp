@@ -14,6 +14,8 @@
 
 #include <support/kernel_sets.hpp>
 
+namespace dropout_test {
+
 namespace {
 
 using namespace tessera;
@@ -72,3 +74,5 @@ TEST_CASE("dropout: the share of zeros is the rate") {
     CHECK(std::abs(zeros - 0.3 * static_cast<double>(n)) < 4 * error);
     CHECK(std::abs(zeros - 0.31 * static_cast<double>(n)) > 4 * error);  // it would notice a hundredth
 }
+
+}  // namespace dropout_test

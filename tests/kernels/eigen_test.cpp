@@ -5,6 +5,8 @@
 
 #include <support/backend_agreement.hpp>
 
+namespace eigen_test {
+
 using namespace tessera;
 using namespace tessera::support;
 
@@ -27,3 +29,5 @@ TEST_CASE("a network on backend::Eigen takes the same steps") {
     CHECK(step_error<backend::Eigen, float>() > 0);  // float is not double
     CHECK(step_error<backend::Simd, float>() < 2e-6);
 }
+
+}  // namespace eigen_test

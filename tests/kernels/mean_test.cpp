@@ -20,6 +20,8 @@
 #include <support/kernel_sets.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace mean_test {
+
 namespace {
 
 using namespace tessera;
@@ -219,3 +221,5 @@ TEST_CASE_TEMPLATE("expand: packed numbers find their places in every set", R, f
             }
     });
 }
+
+}  // namespace mean_test

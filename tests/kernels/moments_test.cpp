@@ -19,6 +19,8 @@
 #include <support/rounding.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace moments_test {
+
 namespace {
 
 using namespace tessera;
@@ -210,3 +212,5 @@ TEST_CASE_TEMPLATE("moments: a cut into ranges gives the bits of the whole", R, 
         CHECK_FALSE(same(adapt(SecondMoment::adam, 0), adapt(SecondMoment::yogi, 0)));
     });
 }
+
+}  // namespace moments_test

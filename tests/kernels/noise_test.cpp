@@ -16,6 +16,8 @@
 
 #include <support/kernel_sets.hpp>
 
+namespace noise_test {
+
 namespace {
 
 using namespace tessera;
@@ -86,3 +88,5 @@ TEST_CASE("noise is scaled and added to what is there") {
     kernels::add_noise(state, 8, 0.5f, Out<float>(x));
     for (std::size_t i = 0; i < x.size(); ++i) CHECK(std::fabs(x[i] - (3 + 0.5f * unit[i])) < 1e-6f);  // two roundings
 }
+
+}  // namespace noise_test

@@ -17,6 +17,8 @@
 #include <support/kernel_sets.hpp>
 #include <support/statistics.hpp>
 
+namespace normal_test {
+
 namespace {
 
 using namespace tessera;
@@ -118,3 +120,5 @@ TEST_CASE("normal: moments and distribution") {
     CHECK(*high > 4.2);
     CHECK(*high < 6.2);
 }
+
+}  // namespace normal_test

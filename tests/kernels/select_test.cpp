@@ -19,6 +19,8 @@
 #include <support/kernel_sets.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace select_test {
+
 namespace {
 
 using namespace tessera;
@@ -312,3 +314,5 @@ TEST_CASE("a range or a mask that does not fit is refused") {
     CHECK_NOTHROW(kernels::drop_smallest(In<float>(x), mask, {0, 10}, 1));
     CHECK(mask.count() == 9);
 }
+
+}  // namespace select_test

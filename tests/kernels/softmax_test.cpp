@@ -13,6 +13,8 @@
 #include <support/rounding.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace softmax_test {
+
 namespace {
 
 using namespace tessera;
@@ -126,3 +128,5 @@ TEST_CASE_TEMPLATE("leaky relu: forward and backward are the plain loop's, bit f
             }
     });
 }
+
+}  // namespace softmax_test

@@ -17,6 +17,8 @@
 #include <support/rounding.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace sparse_test {
+
 namespace {
 
 using namespace tessera;
@@ -259,3 +261,5 @@ TEST_CASE("with every weight there, the sparse kernels say what the dense ones s
     for (std::size_t i = 0; i < dense.size(); ++i)
         CHECK(sparse[i] == doctest::Approx(dense[i]).epsilon(1e-13));  // 41 roundings of 1.1e-16
 }
+
+}  // namespace sparse_test

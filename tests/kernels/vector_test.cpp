@@ -16,6 +16,8 @@
 #include <support/rounding.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace vector_test {
+
 namespace {
 
 using namespace tessera;
@@ -392,3 +394,5 @@ TEST_CASE_TEMPLATE("flat kernels: nothing is touched where there is nothing", R,
         CHECK(result == 0);
     });
 }
+
+}  // namespace vector_test

@@ -10,6 +10,8 @@
 
 #include <support/sparse_nets.hpp>
 
+namespace density_test {
+
 using namespace tessera;
 using mask::Distribution;
 using support::NetShape;
@@ -212,3 +214,5 @@ TEST_CASE("counting, walking, packing and comparing parts of a mask") {
     CHECK(packed(x, a) == Vec<float>{0, 63, 64, 100, 128, 199});
     CHECK(packed(x, Mask(200, true)) == x);
 }
+
+}  // namespace density_test

@@ -11,6 +11,8 @@
 
 #include <support/sparse_nets.hpp>
 
+namespace dynamic_sparse_test {
+
 using namespace tessera;
 using mask::Annealing;
 using mask::DynamicSparse;
@@ -189,3 +191,5 @@ TEST_CASE("wrong settings are refused") {
     CHECK_THROWS_AS(DynamicSparse{.prune_rate = -0.1}.validate(), ConfigError);
     CHECK_NOTHROW(DynamicSparse{.prune_rate = 1}.validate());
 }
+
+}  // namespace dynamic_sparse_test

@@ -5,6 +5,8 @@
 
 #include <support/sparse_nets.hpp>
 
+namespace random_static_test {
+
 using namespace tessera;
 
 TEST_CASE("a static mask is drawn once and stays") {
@@ -27,3 +29,5 @@ TEST_CASE("a density outside (0, 1] is refused") {
     CHECK_THROWS_AS(mask::RandomStatic{.density = 1.1}.validate(), ConfigError);
     CHECK_NOTHROW(mask::RandomStatic{.density = 1}.validate());
 }
+
+}  // namespace random_static_test

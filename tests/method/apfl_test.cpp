@@ -19,6 +19,8 @@
 #include <support/toy_data.hpp>
 #include <support/unfused.hpp>
 
+namespace apfl_test {
+
 using namespace tessera;
 using nn::Mixing;
 using support::same_bits;
@@ -141,3 +143,5 @@ TEST_CASE("wrong settings are refused") {
     CHECK_THROWS_WITH_AS((Run{{}, data, {.alpha = 1.5}}), "alpha must lie in [0, 1]", ConfigError);
     CHECK_THROWS_AS((Run{{}, data, {.alpha_rate = -1}}), ConfigError);
 }
+
+}  // namespace apfl_test

@@ -18,6 +18,8 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace ditto_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -109,3 +111,5 @@ TEST_CASE("a negative lambda is refused") {
     CHECK_THROWS_WITH_AS((Federation<Ditto<>, support::Quadratic<>>{{}, data, {.lambda = -1}}),
                          "lambda must be 0 or more", ConfigError);
 }
+
+}  // namespace ditto_test

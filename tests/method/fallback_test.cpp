@@ -18,6 +18,8 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace fallback_test {
+
 using namespace tessera;
 using support::same_bits;
 
@@ -145,3 +147,5 @@ TEST_CASE("a share that leaves nothing to train or to judge on is refused") {
         CHECK_THROWS_WITH_AS((Fed{{}, data, {.share = share}}), doctest::Contains("share must lie in (0, 1)"),
                              ConfigError);
 }
+
+}  // namespace fallback_test

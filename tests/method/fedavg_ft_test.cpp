@@ -13,13 +13,17 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace tessera {
+template class Federation<FedAvgFt<>, nn::Mclr<support::Toy::width, support::Toy::classes, float>>;
+template class Federation<FedAvgFt<>, nn::Mclr<support::Toy::width, support::Toy::classes, double>>;
+}  // namespace tessera
+
+namespace fedavg_ft_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
 using support::toy_data;
-
-template class tessera::Federation<FedAvgFt<>, nn::Mclr<Toy::width, Toy::classes, float>>;
-template class tessera::Federation<FedAvgFt<>, nn::Mclr<Toy::width, Toy::classes, double>>;
 
 namespace {
 // What a quadratic client predicts is its w.
@@ -74,3 +78,5 @@ TEST_CASE("tuning brings each client nearer to its own data") {
         CHECK(tuned > likelihood(plain(fed.setup().site(share, k, 3, workspace), fed.server().w)));
     }
 }
+
+}  // namespace fedavg_ft_test

@@ -14,13 +14,17 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace tessera {
+template class Federation<FedAvg<>, nn::Mclr<support::Toy::width, support::Toy::classes, float>>;
+template class Federation<FedAvg<>, nn::Mclr<support::Toy::width, support::Toy::classes, double>>;
+}  // namespace tessera
+
+namespace fedavg_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
 using support::toy_data;
-
-template class tessera::Federation<FedAvg<>, nn::Mclr<Toy::width, Toy::classes, float>>;
-template class tessera::Federation<FedAvg<>, nn::Mclr<Toy::width, Toy::classes, double>>;
 
 namespace {
 using Net = nn::Mclr<Toy::width, Toy::classes>;
@@ -87,3 +91,5 @@ TEST_CASE("no epochs and no steps move nothing") {
     fed.run(2, sample::Everyone{});
     CHECK(same_bits(fed.server().w, fed.setup().initial));
 }
+
+}  // namespace fedavg_test

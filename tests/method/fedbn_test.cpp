@@ -16,6 +16,8 @@
 
 #include <support/by_hand.hpp>
 
+namespace fedbn_test {
+
 using namespace tessera;
 using support::at_that_rate;
 using support::by_hand_rate;
@@ -89,3 +91,5 @@ TEST_CASE("FedBABU's head, or all of the model, is tuned when served") {
     CHECK(moved({.tune_epochs = 2, .tune_all = true}) == std::pair{true, true});
     CHECK(moved({.tune_epochs = 0}) == std::pair{false, false});
 }
+
+}  // namespace fedbn_test

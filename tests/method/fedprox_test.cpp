@@ -11,12 +11,16 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace tessera {
+template class Federation<FedProx<>, nn::Mclr<support::Toy::width, support::Toy::classes, float>>;
+template class Federation<FedProx<>, nn::Mclr<support::Toy::width, support::Toy::classes, double>>;
+}  // namespace tessera
+
+namespace fedprox_test {
+
 using namespace tessera;
 using support::Toy;
 using support::toy_data;
-
-template class tessera::Federation<FedProx<>, nn::Mclr<Toy::width, Toy::classes, float>>;
-template class tessera::Federation<FedProx<>, nn::Mclr<Toy::width, Toy::classes, double>>;
 
 TEST_CASE("two steps on a quadratic, by hand") {
     // f = 1/2 (w - 4)^2 from w = 0, rate 0.1, mu = 2: first step 0.4, second 0.4 - 0.1 ((0.4 - 4) + 2 * 0.4) = 0.68.
@@ -49,3 +53,5 @@ TEST_CASE("a negative mu is refused") {
                         {}, support::quadratic_data({{{1, 4}}}), {.local = {.momentum = 1}}}),
                     ConfigError);  // policies inside are asked too
 }
+
+}  // namespace fedprox_test

@@ -11,6 +11,8 @@
 
 #include <support/by_hand.hpp>
 
+namespace fedrep_test {
+
 using namespace tessera;
 using support::at_that_rate;
 using support::is_by_hand;
@@ -47,3 +49,5 @@ TEST_CASE("L-ALT-6 FedPer trains head and body together, LG-FedAvg keeps the bod
     Federation<LgFedAvg<>, Net> lg{{}, toy_data(), {}, usual};
     CHECK(lg.server().w.size() == 28);
 }
+
+}  // namespace fedrep_test

@@ -19,6 +19,8 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace fedspa_bits_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -267,3 +269,5 @@ TEST_CASE("sparse and dense arithmetic train the same model") {
     CHECK(support::distance(trained(Arithmetic::dense), table) < 1e-5);
     CHECK(support::distance(federation(Rsm{}).setup().initial, table) > 1e-2);
 }
+
+}  // namespace fedspa_bits_test

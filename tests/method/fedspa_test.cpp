@@ -22,6 +22,8 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace fedspa_test {
+
 using namespace tessera;
 using mask::DynamicSparse;
 using mask::RandomStatic;
@@ -246,3 +248,5 @@ TEST_CASE("wrong settings are refused before round one") {
                          doctest::Contains("leaves no active weight in"), ConfigError);
     CHECK_NOTHROW(federation(Rsm{.masking = {.density = 0.3, .distribution = mask::Distribution::uniform}}));
 }
+
+}  // namespace fedspa_test

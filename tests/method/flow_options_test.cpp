@@ -25,6 +25,8 @@
 #include <support/method_laws.hpp>
 #include <support/toy_data.hpp>
 
+namespace flow_options_test {
+
 using namespace tessera;
 using support::answers;
 using support::same_bits;
@@ -271,3 +273,5 @@ TEST_CASE("wrong settings are refused with a sentence") {
                          "there are blocks",
                          ConfigError);
 }
+
+}  // namespace flow_options_test

@@ -28,6 +28,8 @@
 #include <support/toy_data.hpp>
 #include <support/unfused.hpp>
 
+namespace flow_test {
+
 using namespace tessera;
 using support::answers;
 using support::same_bits;
@@ -256,3 +258,5 @@ TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled
                                                    .alternate = Alternate::epoch}) == "");
     CHECK(support::broken_laws<Flow<Router, rule::Sgd, fold::ServerAdam<>>, Net>({}, {.rate_zero_stays = false}) == "");
 }
+
+}  // namespace flow_test

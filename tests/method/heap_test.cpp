@@ -27,6 +27,8 @@
 #include <support/counted_heap.hpp>
 #include <support/toy_data.hpp>
 
+namespace heap_test {
+
 using namespace tessera;
 
 namespace {
@@ -79,3 +81,5 @@ TEST_CASE("nor does a round with distillation, or with a frozen backbone") {
     CHECK(frugal(perada, Net{}));
     CHECK(frugal(perada, adapters));
 }
+
+}  // namespace heap_test

@@ -18,6 +18,8 @@
 #include <support/method_laws.hpp>
 #include <support/toy_data.hpp>
 
+namespace hyp_cluster_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -213,3 +215,5 @@ TEST_CASE("wrong settings are refused") {
     CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.spread = -1}}), doctest::Contains("spread must lie in [0, 1]"),
                          ConfigError);
 }
+
+}  // namespace hyp_cluster_test

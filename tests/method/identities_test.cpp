@@ -32,6 +32,8 @@
 #include <support/two_models.hpp>
 #include <support/unfused.hpp>
 
+namespace identities_test {
+
 using namespace tessera;
 using support::distance;
 using support::restore;
@@ -558,3 +560,5 @@ TEST_CASE("L-BASE-14 a zero pseudo-gradient moves nothing when m = 0") {
     check(fold::ServerAdagrad<>{.b1 = 0.9});
     check(fold::ServerAdam<>{.v0 = 0});
 }
+
+}  // namespace identities_test

@@ -23,6 +23,8 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace knn_per_test {
+
 using namespace tessera;
 using support::answers;
 using support::same_bits;
@@ -200,3 +202,5 @@ TEST_CASE("wrong settings, and a model without features, are refused before roun
     CHECK_THROWS_WITH_AS((Any{support::Quadratic<>{}, support::quadratic_data({{{1, 1}}}), {}}),
                          doctest::Contains("no features"), ConfigError);
 }
+
+}  // namespace knn_per_test

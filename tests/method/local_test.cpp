@@ -14,13 +14,17 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace tessera {
+template class Federation<Local<>, nn::Mclr<support::Toy::width, support::Toy::classes, float>>;
+template class Federation<Local<>, nn::Mclr<support::Toy::width, support::Toy::classes, double>>;
+}  // namespace tessera
+
+namespace local_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
 using support::toy_data;
-
-template class tessera::Federation<Local<>, nn::Mclr<Toy::width, Toy::classes, float>>;
-template class tessera::Federation<Local<>, nn::Mclr<Toy::width, Toy::classes, double>>;
 
 namespace {
 using Net = nn::Mclr<Toy::width, Toy::classes>;
@@ -96,3 +100,5 @@ TEST_CASE("`pass` and `steps` choose the batches") {
     CHECK_FALSE(same_bits(end({}), end({.pass = Pass::shared})));
     CHECK_FALSE(same_bits(end({}), end({.steps = 4})));
 }
+
+}  // namespace local_test

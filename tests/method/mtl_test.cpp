@@ -17,6 +17,8 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace mtl_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -131,3 +133,5 @@ TEST_CASE("a negative lambda is refused") {
         (Federation<Mtl<>, support::Quadratic<>>{{}, support::quadratic_data({{{1, 4}}}), {.lambda = -1}}),
         "lambda must be 0 or more", ConfigError);
 }
+
+}  // namespace mtl_test

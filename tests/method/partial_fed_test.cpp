@@ -20,6 +20,8 @@
 #include <support/method_laws.hpp>
 #include <support/toy_data.hpp>
 
+namespace partial_fed_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -197,3 +199,5 @@ TEST_CASE("wrong settings are refused") {
     CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.temperature = 0}}), "temperature must be positive", ConfigError);
     CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.logit_rate = -1}}), "logit_rate must be 0 or more", ConfigError);
 }
+
+}  // namespace partial_fed_test

@@ -15,6 +15,8 @@
 #include <support/toy_data.hpp>
 #include <support/unfused.hpp>
 
+namespace partial_frozen_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -119,3 +121,5 @@ TEST_CASE("L-ALT-4 gamma_u = 0: u is constant and both fine-tune v") {
     CHECK_FALSE(same(with<Alt>("output", lively, still), Pass::shared));
     CHECK_FALSE(same(with<Sim>("output", lively, {.rate = 1e-3}), Pass::shared));
 }
+
+}  // namespace partial_frozen_test

@@ -16,6 +16,8 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace partial_limits_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -85,3 +87,5 @@ TEST_CASE("L-ALT-2 no shared part: both are Local, and no parameter travels") {
     CHECK_FALSE(same(with<Alt>("all", {.rate = 0.2}, lively)));
     CHECK(same(with<Sim>("all", lively, {.rate = 0.2})));
 }
+
+}  // namespace partial_limits_test

@@ -18,6 +18,8 @@
 #include <support/checkpoint.hpp>
 #include <support/toy_data.hpp>
 
+namespace partial_state_test {
+
 using namespace tessera;
 using support::restore;
 using support::same_bits;
@@ -144,3 +146,5 @@ TEST_CASE("one, two and three threads, and messages through their bytes, give th
     check(with<Alt>("output"));
     check(with<Sim>("output", lively, {.rate = 0.05}));
 }
+
+}  // namespace partial_state_test

@@ -20,6 +20,8 @@
 #include <support/coupled.hpp>
 #include <support/quadratic.hpp>
 
+namespace partial_test {
+
 using namespace tessera;
 using support::Coupled;
 using support::distance;
@@ -205,3 +207,5 @@ TEST_CASE("the penalty holds v back without the factor 1/2, and a wrong one is r
     method.order.penalty.strength = -1;
     CHECK_THROWS_AS(path(method, {{{1, 4}}}, 1), ConfigError);
 }
+
+}  // namespace partial_test

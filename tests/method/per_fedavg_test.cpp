@@ -19,6 +19,8 @@
 #include <support/toy_data.hpp>
 #include <support/unfused.hpp>
 
+namespace per_fedavg_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -147,3 +149,5 @@ TEST_CASE("wrong settings are refused") {
     CHECK_THROWS_WITH_AS((QuadraticRun{{}, data, {.alpha = -1}}), "alpha and beta_m must be 0 or more", ConfigError);
     CHECK_THROWS_WITH_AS((QuadraticRun{{}, data, {.delta = 0}}), "delta must be above 0", ConfigError);
 }
+
+}  // namespace per_fedavg_test

@@ -29,6 +29,8 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace perada_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -397,3 +399,5 @@ TEST_CASE("public data: given, or what the split sets aside; none is refused bef
     CHECK_THROWS_WITH_AS((Federation<NoKd, Adapters<>>{adapters(), toy_data(), {.lambda = -1}}),
                          "lambda and lambda_scale must be 0 or more", ConfigError);
 }
+
+}  // namespace perada_test

@@ -27,6 +27,8 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace pfedbred_geometry_test {
+
 using namespace tessera;
 using prior::Hybrid;
 using prior::Identity;
@@ -124,3 +126,5 @@ TEST_CASE("L-BRED-12 alpha times s, and f and lambda divided by s: the same iter
     CHECK(same_bits(path(4, 4), path(1, 1)));
     CHECK_FALSE(same_bits(path(4, 3), path(1, 1)));
 }
+
+}  // namespace pfedbred_geometry_test

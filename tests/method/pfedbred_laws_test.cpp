@@ -12,6 +12,8 @@
 #include <support/method_laws.hpp>
 #include <support/quadratic.hpp>
 
+namespace pfedbred_laws_test {
+
 using namespace tessera;
 
 namespace {
@@ -62,3 +64,5 @@ TEST_CASE("L-GEN-8 translation equivariance on quadratics") {
     decaying.local.weight_decay = 0.1;
     CHECK(shift_gap(decaying) > 1e-4);  // decay pulls toward 0, which does not shift
 }
+
+}  // namespace pfedbred_laws_test

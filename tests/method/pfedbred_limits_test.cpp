@@ -18,6 +18,8 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace pfedbred_limits_test {
+
 using namespace tessera;
 using prior::Hybrid;
 using prior::Identity;
@@ -201,3 +203,5 @@ TEST_CASE("L-BRED-8 beta") {
     half.fold.beta = 0.5;
     CHECK_FALSE(same(mean, half));
 }
+
+}  // namespace pfedbred_limits_test

@@ -21,6 +21,8 @@
 #include <support/bits.hpp>
 #include <support/quadratic.hpp>
 
+namespace pfedbred_test {
+
 using namespace tessera;
 using prior::Hybrid;
 using prior::LossGradient;
@@ -333,3 +335,5 @@ TEST_CASE("wrong settings are refused before round one") {
     CHECK_NOTHROW(make(FedBreD<NoWayBack>{}));
     CHECK_NOTHROW(make(FedBreD<>{.lambda = 0, .steps = 0}));
 }
+
+}  // namespace pfedbred_test

@@ -18,6 +18,8 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace pfedme_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -157,3 +159,5 @@ TEST_CASE("L-GEN-9 what a checkpoint leaves out is missed") {
     CHECK_FALSE(ends_alike([](auto& state) { state.cursor = {}; }));
     CHECK_FALSE(ends_alike([](auto& state) { state.theta.clear(); }));
 }
+
+}  // namespace pfedme_test

@@ -19,6 +19,8 @@
 #include <support/toy_data.hpp>
 #include <support/unfused.hpp>
 
+namespace pi_flow_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -94,3 +96,5 @@ TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled
     CHECK(support::broken_laws<PiFlow<Router>, Net>({}) == "");
     CHECK(support::broken_laws<PiFlow<Router>, Net>({.pi = Pi::tied, .alternate = Alternate::global_first}) == "");
 }
+
+}  // namespace pi_flow_test

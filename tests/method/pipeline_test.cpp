@@ -17,6 +17,8 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace pipeline_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -149,3 +151,5 @@ TEST_CASE("a download of another split is refused, and the client stays as it wa
     CHECK(right.receive(client.visit(right.download(0))) == Verdict::accepted);
     CHECK(client.state().v.size() == 28);
 }
+
+}  // namespace pipeline_test

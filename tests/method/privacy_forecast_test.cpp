@@ -17,6 +17,8 @@
 #include <support/keyed_noise.hpp>
 #include <support/toy_data.hpp>
 
+namespace privacy_forecast_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -84,3 +86,5 @@ TEST_CASE("noise by forecast: the whole run keeps to the budget it was made for"
     CHECK(dearest(run) > 3.9999);  // the search ends within 1e-6 of the noise
     CHECK_THROWS_WITH_AS(ditto(1, -1), "epsilon must be positive, or 0 for no budget", ConfigError);
 }
+
+}  // namespace privacy_forecast_test

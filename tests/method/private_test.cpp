@@ -34,6 +34,8 @@
 #include <support/keyed_noise.hpp>
 #include <support/toy_data.hpp>
 
+namespace private_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -250,3 +252,5 @@ TEST_CASE("a method without personal models has none under Private either") {
     static_assert(!detail::serves_own<FedAvg<Noisy>>() && !detail::serves_own<Private<FedAvg<Noisy>>>());
     static_assert(detail::serves_own<Private<Ditto<Noisy>>>() && detail::serves_own<Private<Local<Noisy>>>());
 }
+
+}  // namespace private_test

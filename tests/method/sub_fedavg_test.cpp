@@ -17,6 +17,8 @@
 #include <support/method_laws.hpp>
 #include <support/toy_data.hpp>
 
+namespace sub_fedavg_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -148,3 +150,5 @@ TEST_CASE("wrong settings are refused") {
                          ConfigError);
     CHECK_THROWS_AS(federation({.pruning = {.target = 1.5}}), ConfigError);
 }
+
+}  // namespace sub_fedavg_test

@@ -16,6 +16,8 @@
 #include <support/method_laws.hpp>
 #include <support/toy_data.hpp>
 
+namespace subsampling_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -104,3 +106,5 @@ TEST_CASE("wrong settings are refused") {
     CHECK_THROWS_WITH_AS(federation(Subsampling<>{.density = 0}), "density must lie in (0, 1]", ConfigError);
     CHECK_THROWS_AS(federation(Subsampling<>{.density = 1.5}), ConfigError);
 }
+
+}  // namespace subsampling_test

@@ -16,6 +16,8 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace varied_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -143,3 +145,5 @@ TEST_CASE("the state survives a checkpoint although its sizes differ") {
     CHECK(second.fingerprint() == straight.fingerprint());
     CHECK(first.fingerprint() != straight.fingerprint());
 }
+
+}  // namespace varied_test

@@ -16,6 +16,8 @@
 
 #include <support/quadratic.hpp>
 
+namespace vectors_test {
+
 using namespace tessera;
 
 namespace {
@@ -105,3 +107,5 @@ TEST_CASE("V-BASE-2 server optimizers, constant D = 0.1") {
     CHECK_FALSE(near(increments(ServerAdam<>{}), 0.9090909091, 1.2577170890));  // v0 = tau^2 shows in the sixth digit
     CHECK_FALSE(near(increments(fold::ServerMomentum<>{.server_momentum = 0.8}), 0.1, 0.19));
 }
+
+}  // namespace vectors_test

@@ -15,6 +15,8 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace adapter_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -90,3 +92,5 @@ TEST_CASE("the share that PerAda trains and sends, head included, is below 15 % 
     CHECK(tuned == 2 * 100 * 32 + 32 + 100 + 1'010);
     CHECK(static_cast<double>(tuned) < 0.15 * Net::parameters);
 }
+
+}  // namespace adapter_test

@@ -17,6 +17,8 @@
 #include <support/toy_data.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace additive_test {
+
 namespace {
 
 using namespace tessera;
@@ -112,3 +114,5 @@ TEST_CASE("in a federation the halves learn together and every client finds its 
     CHECK(evaluate<Which::personal, SplitOf::train>(run).loss(Average::pooled).value.get() <
           evaluate<Which::global, SplitOf::train>(run).loss(Average::pooled).value.get());
 }
+
+}  // namespace additive_test

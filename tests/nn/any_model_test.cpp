@@ -14,6 +14,8 @@
 
 #include <support/toy_numbers.hpp>
 
+namespace any_model_test {
+
 namespace {
 
 using namespace tessera;
@@ -167,3 +169,5 @@ TEST_CASE("any model: holds networks of a single layer too") {
           written(21, [&](auto out) { Network<float, 9, Linear<9, 3>>{}.logits(w, data.batch, out); }));
     CHECK_THROWS_WITH_AS(any.feature_width(), Contains("no features"), ConfigError);
 }
+
+}  // namespace any_model_test

@@ -13,6 +13,8 @@
 #include <support/toy_data.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace blend_test {
+
 using namespace tessera;
 using support::Toy;
 
@@ -79,3 +81,5 @@ TEST_CASE("it follows a w that moves") {
     CHECK(std::fabs(after[3] - before[3] - 3) < 1e-14);
     CHECK(after[4] == before[4]);
 }
+
+}  // namespace blend_test

@@ -10,6 +10,8 @@
 #include <support/kernel_sets.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace fused_step_test {
+
 using namespace tessera;
 
 namespace {
@@ -133,3 +135,5 @@ TEST_CASE("AnyModel takes the same fused step") {
     CHECK(model.step(x, batch, {.rate = 0.1}) == any.step(y, batch, {.rate = 0.1}));
     CHECK(support::same_bits(x, y));
 }
+
+}  // namespace fused_step_test

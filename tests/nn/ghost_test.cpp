@@ -17,6 +17,8 @@
 
 #include <support/bits.hpp>
 
+namespace ghost_test {
+
 using namespace tessera;
 
 namespace {
@@ -195,3 +197,5 @@ TEST_CASE("inputs as large, small or wild as they may be: a ghost contributes at
     CHECK(most <= norm);
     CHECK(cut > n / 2);  // and it is the norm that stops them
 }
+
+}  // namespace ghost_test

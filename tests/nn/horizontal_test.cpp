@@ -20,6 +20,8 @@
 #include <support/toy_data.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace horizontal_test {
+
 namespace {
 
 using namespace tessera;
@@ -81,3 +83,5 @@ TEST_CASE("private features reach the server through nobody's branch but the cli
     CHECK(same_bits(shared_after(1, false), shared_after(2, false)));
     CHECK_FALSE(same_bits(shared_after(1, true), shared_after(2, true)));  // the control: a trained branch is read
 }
+
+}  // namespace horizontal_test

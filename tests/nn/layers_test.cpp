@@ -20,6 +20,8 @@
 #include <support/kernel_sets.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace layers_test {
+
 namespace {
 
 using namespace tessera;
@@ -325,3 +327,5 @@ TEST_CASE("sequential: segments follow each other and are named by their place")
     CHECK(many[20].name.view() == "10.weight");
     CHECK(many[23].name.view() == "11.bias");
 }
+
+}  // namespace layers_test

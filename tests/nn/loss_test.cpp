@@ -16,6 +16,8 @@
 
 #include <support/finite_differences.hpp>
 
+namespace loss_test {
+
 using namespace tessera;
 using nn::BinaryCrossEntropy;
 
@@ -109,3 +111,5 @@ TEST_CASE("examples of the other kind are refused with a sentence") {
     CHECK_THROWS_WITH_AS(nn::SoftmaxCrossEntropy::gradient<double>(Batch<double>(marked.examples(), one), two),
                          doctest::Contains("needs one class an example"), ConfigError);
 }
+
+}  // namespace loss_test

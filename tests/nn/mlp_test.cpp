@@ -26,6 +26,8 @@
 #include <support/toy_data.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace mlp_test {
+
 namespace {
 
 using namespace tessera;
@@ -193,3 +195,5 @@ TEST_CASE("widths that cannot be, and examples of another width, are refused wit
     CHECK_THROWS_WITH_AS(model.gradient(w, Batch<float>(pool.examples(), ids), out),
                          Contains("examples have 9 numbers, the model reads 8"), ConfigError);
 }
+
+}  // namespace mlp_test

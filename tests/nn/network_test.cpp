@@ -19,6 +19,8 @@
 #include <support/kernel_sets.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace network_test {
+
 namespace {
 
 using namespace tessera;
@@ -481,3 +483,5 @@ TEST_CASE("a user's model is a model like any other") {
     CHECK(gradient_error(Mine{}, batch) < tolerance);
     CHECK(on<scope::Named<"w">>(Mine{}).size(2) == 2);
 }
+
+}  // namespace network_test

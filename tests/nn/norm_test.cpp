@@ -19,6 +19,8 @@
 #include <support/finite_differences.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace norm_test {
+
 namespace {
 
 using namespace tessera;
@@ -132,3 +134,5 @@ TEST_CASE("a fused step of the norm alone moves nothing else and is the plain st
     }
     CHECK(x != before);
 }
+
+}  // namespace norm_test

@@ -18,6 +18,8 @@
 #include <support/toy_data.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace prox_test {
+
 using namespace tessera;
 using support::Toy;
 
@@ -104,3 +106,5 @@ TEST_CASE("descent toward mu: as a term of the step where D is Euclidean, the sa
     CHECK(away(1) < away(0));
     CHECK(away(4) > 0);
 }
+
+}  // namespace prox_test

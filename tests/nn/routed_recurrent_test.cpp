@@ -15,6 +15,8 @@
 
 #include <support/toy_numbers.hpp>
 
+namespace routed_recurrent_test {
+
 using namespace tessera;
 
 namespace {
@@ -260,3 +262,5 @@ TEST_CASE("Flow trains it: personal models beat the global one where clients dis
         });
     CHECK(personal < 0.5 * global);
 }
+
+}  // namespace routed_recurrent_test

@@ -15,6 +15,8 @@
 #include <support/scalar_net.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace routed_test {
+
 using namespace tessera;
 using nn::Moves;
 using nn::Reg;
@@ -241,3 +243,5 @@ TEST_CASE("layout: the model's, the router's, the local copy's; wrong terms are 
                          ConfigError);
     CHECK_THROWS_AS((nn::RoutingTerms{.eps = -1}.validate()), ConfigError);
 }
+
+}  // namespace routed_test

@@ -18,6 +18,8 @@
 #include <support/scalar_net.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace routing_test {
+
 using namespace tessera;
 using support::first_ids;
 using support::toy_numbers;
@@ -307,3 +309,5 @@ TEST_CASE("a model chosen at run time routes with the same bits; one without blo
     CHECK_THROWS_WITH_AS(nn::AnyModel<float>(Bare{}).routes(MixAt::layer),
                          "this model has no blocks to route between, which the method needs", ConfigError);
 }
+
+}  // namespace routing_test

@@ -14,6 +14,8 @@
 #include <support/counted_heap.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace sparse_heap_test {
+
 TEST_CASE("a warm sparse visit asks the heap for nothing") {
     using namespace tessera;
     using Net = nn::Dnn<60, 40, 10>;
@@ -48,3 +50,5 @@ TEST_CASE("a warm sparse visit asks the heap for nothing") {
     CHECK(cold > 0);  // the arena was empty
     CHECK(again == first);
 }
+
+}  // namespace sparse_heap_test

@@ -22,6 +22,8 @@
 #include <support/kernel_sets.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace sparse_test {
+
 namespace {
 
 using namespace tessera;
@@ -365,3 +367,5 @@ TEST_CASE("a model chosen at run time runs the same kernels") {
     Sparse<AnyModel<float>>(any, at.mask, 32, Arithmetic::dense).predict(at.packed, at.batch(), dense);
     CHECK_FALSE(same_bits(a, dense));  // sparse was sparse
 }
+
+}  // namespace sparse_test

@@ -14,6 +14,8 @@
 #include <support/finite_differences.hpp>
 #include <support/toy_numbers.hpp>
 
+namespace taught_test {
+
 using namespace tessera;
 using support::same_bits;
 
@@ -134,3 +136,5 @@ TEST_CASE("labels: the binary divergence of each, mean over labels") {
     CHECK(std::isfinite(lesson({800, -800, 0}, {-800, 800, 0}, labels).loss));
     CHECK(std::isfinite(lesson({800, -800, 0}, {-800, 800, 0}).loss));
 }
+
+}  // namespace taught_test

@@ -24,6 +24,8 @@
 #include <support/toy_data.hpp>
 #include <support/unfused.hpp>
 
+namespace tuned_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -225,3 +227,5 @@ TEST_CASE("a backbone from a file") {
     CHECK(same_bits(tuned.backbone(), values));
     std::remove(path.c_str());
 }
+
+}  // namespace tuned_test

@@ -10,6 +10,8 @@
 
 #include <support/bench.hpp>
 
+namespace alternate_test {
+
 using namespace tessera;
 using support::Bench;
 using support::Coupled;
@@ -84,3 +86,5 @@ TEST_CASE("clipping sees the block that moves, not the other") {
     CHECK(w[1] == doctest::Approx(1).epsilon(1e-6));  // clip/(norm + 1e-6)
     CHECK(w[0] == doctest::Approx(-5).epsilon(1e-6));
 }
+
+}  // namespace alternate_test

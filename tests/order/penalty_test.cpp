@@ -7,6 +7,8 @@
 
 #include <support/slope.hpp>
 
+namespace penalty_test {
+
 using namespace tessera;
 using order::Anchor;
 using order::Penalty;
@@ -40,3 +42,5 @@ TEST_CASE("a penalty is set by name, and a wrong one is refused") {
     CHECK_THROWS_WITH_AS(Penalty{.strength = -1}.validate(), doctest::Contains("0 (off) or more"), ConfigError);
     CHECK_THROWS_AS(Penalty{.strength = 1.0 / 0.0}.validate(), ConfigError);
 }
+
+}  // namespace penalty_test

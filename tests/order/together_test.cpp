@@ -14,6 +14,8 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace together_test {
+
 using namespace tessera;
 using support::Bench;
 using support::Coupled;
@@ -146,3 +148,5 @@ TEST_CASE("a client that lacks coordinates leaves them alone") {
     Order{}(at, x, Where::range(0, 4), Where::range(4, 20));
     for (std::size_t j = 0; j < x.size(); ++j) CHECK((x[j] == initial[j]) == (j >= 20));
 }
+
+}  // namespace together_test

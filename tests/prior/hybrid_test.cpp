@@ -9,6 +9,8 @@
 
 #include <support/one_client.hpp>
 
+namespace hybrid_test {
+
 using namespace tessera;
 using prior::Hybrid;
 using prior::Reading;
@@ -69,3 +71,5 @@ TEST_CASE("settings by name") {
     CHECK_THROWS_AS(Hybrid{.eta_a = -1}.validate(), ConfigError);
     CHECK_THROWS_AS(Hybrid{.eta = std::nan("")}.validate(), ConfigError);
 }
+
+}  // namespace hybrid_test

@@ -8,6 +8,8 @@
 
 #include <support/one_client.hpp>
 
+namespace identity_test {
+
 using namespace tessera;
 
 static_assert(Prior<prior::Identity, nn::Mclr<4, 3>> && DifferentiablePrior<prior::Identity, nn::Mclr<4, 3, double>>);
@@ -47,3 +49,5 @@ TEST_CASE("local steps: as many batches each as the prior draws, in the order of
     nobody.ids = {};
     CHECK(local_steps(nobody, once, 4, prior::Identity{}).size() == 0);
 }
+
+}  // namespace identity_test

@@ -7,6 +7,8 @@
 
 #include <support/one_client.hpp>
 
+namespace loss_gradient_test {
+
 using namespace tessera;
 using prior::LossGradient;
 
@@ -38,3 +40,5 @@ TEST_CASE("it starts the prox at mu, remembers nothing and refuses a negative st
     CHECK_THROWS_AS(LossGradient{.eta_a = std::nan("")}.validate(), ConfigError);
     CHECK_NOTHROW(LossGradient{.eta_a = 0}.validate());
 }
+
+}  // namespace loss_gradient_test

@@ -7,6 +7,8 @@
 
 #include <support/one_client.hpp>
 
+namespace memorized_test {
+
 using namespace tessera;
 using prior::Memorized;
 
@@ -31,3 +33,5 @@ TEST_CASE("what is remembered is fixed: Dmu is the identity") {
     CHECK_THROWS_WITH_AS(Memorized{.eta = std::nan("")}.validate(), doctest::Contains("eta must be a number"),
                          ConfigError);
 }
+
+}  // namespace memorized_test

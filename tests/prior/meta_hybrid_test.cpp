@@ -9,6 +9,8 @@
 
 #include <support/one_client.hpp>
 
+namespace meta_hybrid_test {
+
 using namespace tessera;
 using prior::MetaHybrid;
 
@@ -51,3 +53,5 @@ TEST_CASE("Dmu on a quadratic is 1 - eta share a (1 - ahead a)") {
     const auto v = client.pulled_back(MetaHybrid{.eta = 0.5, .share = 0.5, .ahead = 0.25}, {3}, me, {8});
     CHECK(std::fabs(v[0] - 8 * (1 - 0.25 * 2 * (1 - 0.25 * 2))) < 1e-9);  // rounding over d, twice
 }
+
+}  // namespace meta_hybrid_test

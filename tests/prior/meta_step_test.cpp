@@ -16,6 +16,8 @@
 #include <support/toy_numbers.hpp>
 #include <support/unfused.hpp>
 
+namespace meta_step_test {
+
 using namespace tessera;
 using support::Toy;
 
@@ -103,3 +105,5 @@ TEST_CASE_TEMPLATE("Hessian-vector products: symmetric, and the slope of the gra
     prior::curve_once(at, bench.w, b, 0, bent);
     CHECK(support::same_bits(bent, bench.v));
 }
+
+}  // namespace meta_step_test

@@ -12,6 +12,8 @@
 #include <support/bits.hpp>
 #include <support/geometry.hpp>
 
+namespace natural_test {
+
 using namespace tessera;
 
 namespace {
@@ -67,3 +69,5 @@ TEST_CASE("what the map says of itself is passed on") {
     CHECK(prior::Natural<prior::Hybrid>{{.mh = prior::Reading::code}}.draws() == 2);
     CHECK_FALSE(detail::is_natural<prior::Identity>);
 }
+
+}  // namespace natural_test

@@ -14,6 +14,8 @@
 
 #include <tessera/core/random.hpp>
 
+namespace accountant_test {
+
 using namespace tessera;
 using namespace tessera::privacy;
 
@@ -338,3 +340,5 @@ TEST_CASE("what cannot be is refused and leaves the ledger as it was") {
     CHECK_THROWS_AS(log_moment(0.1, 1, 1), ConfigError);
     CHECK_THROWS_AS(calibrated_noise(0.1, 10, 0, 1e-5), ConfigError);
 }
+
+}  // namespace accountant_test

@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+namespace budget_test {
+
 using namespace tessera;
 using privacy::Forecast;
 
@@ -82,3 +84,5 @@ TEST_CASE("the noise that keeps to a budget: never too little, and little more t
     CHECK_THROWS_AS(one.scale_within(2, 1e-5), ConfigError);
     CHECK_THROWS_AS(one.scale_within(0, 1e-5), ConfigError);
 }
+
+}  // namespace budget_test

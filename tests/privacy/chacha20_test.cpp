@@ -10,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+namespace chacha20_test {
+
 using namespace tessera;
 using privacy::ChaCha20;
 
@@ -100,3 +102,5 @@ TEST_CASE("every key of the system is another") {
     privacy::system_random(bytes);  // all zero once in 2^512
     CHECK(std::any_of(bytes.begin(), bytes.end(), [](std::uint8_t b) { return b != 0; }));
 }
+
+}  // namespace chacha20_test

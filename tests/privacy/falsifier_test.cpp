@@ -23,6 +23,8 @@
 #include <support/keyed_noise.hpp>
 #include <support/slope.hpp>
 
+namespace falsifier_test {
+
 using namespace tessera;
 using support::KeyedNoise;
 
@@ -161,3 +163,5 @@ TEST_CASE("three or six tenths of the noise are convicted, and so is a gradient 
     const auto longer = observed<AnyLength>(step<KeyedNoise>(1), 1, 3);
     CHECK(least_epsilon(longer, clip) > longer.claimed);
 }
+
+}  // namespace falsifier_test

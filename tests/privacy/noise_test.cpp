@@ -11,6 +11,8 @@
 #include <support/bits.hpp>
 #include <support/statistics.hpp>
 
+namespace noise_test {
+
 using namespace tessera;
 using privacy::Noise;
 using privacy::Source;
@@ -80,3 +82,5 @@ TEST_CASE("keyed noise is a function of its place; the system's never repeats") 
     CHECK(Noise{Source::system}.words().find("NOT PRIVATE") == std::string_view::npos);
     CHECK_FALSE(Noise{}.replayable());  // whoever says nothing gets what can be released
 }
+
+}  // namespace noise_test

@@ -17,6 +17,8 @@
 #include <tessera/report/html.hpp>
 #include <tessera/report/json.hpp>
 
+namespace analysis_test {
+
 using namespace tessera::report;
 using namespace tessera::report::analysis;
 using nlohmann::json;
@@ -311,3 +313,5 @@ TEST_CASE("exponential smoothing by hand, with gaps") {
     CHECK(curve.caption.find("factor 0.75") != std::string::npos);
     CHECK_THROWS_AS(coherence_curve({1}, {1, 2}), tessera::ConfigError);
 }
+
+}  // namespace analysis_test

@@ -9,6 +9,8 @@
 
 #include <tessera/core/random.hpp>
 
+namespace auc_test {
+
 using namespace tessera;
 using namespace tessera::report;
 using analysis::auc;
@@ -80,3 +82,5 @@ TEST_CASE("over clients: each once or by its examples; who has no area is left o
     CHECK(all.mean(Average::pooled).metric == Metric::auc);
     CHECK(all.mean(Average::pooled).stage == std::string("here"));
 }
+
+}  // namespace auc_test

@@ -8,6 +8,8 @@
 
 #include <support/toy_numbers.hpp>
 
+namespace coherence_test {
+
 using namespace tessera;
 
 namespace {
@@ -111,3 +113,5 @@ TEST_CASE("per direction, a hundred directions are still told apart") {
 TEST_CASE("directions of different length are refused") {
     CHECK_THROWS_AS(gce({{1, 2}, {1, 2, 3}}), ConfigError);
 }
+
+}  // namespace coherence_test

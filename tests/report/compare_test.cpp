@@ -15,6 +15,8 @@
 #include <report/page.hpp>
 #include <tessera/report/html.hpp>
 
+namespace compare_test {
+
 using namespace tessera::report;
 
 namespace {
@@ -226,3 +228,5 @@ TEST_CASE("the page of a comparison shows its intervals and draws its clients") 
     CHECK(page::count(page::figure(page, "extra-overlap"), "<rect") >= 2);
     CHECK(page.find("nan") == std::string::npos);
 }
+
+}  // namespace compare_test

@@ -11,6 +11,8 @@
 
 #include <support/sparse_nets.hpp>
 
+namespace cost_test {
+
 using namespace tessera;
 using namespace tessera::report;
 using mask::Distribution;
@@ -135,3 +137,5 @@ TEST_CASE("rounds to reach an accuracy: the first one that does, or more than th
     CHECK(table.series[2].texts == std::vector<std::string>{">3", "2"});
     CHECK(table.series[3].y[1] == 6);
 }
+
+}  // namespace cost_test

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+namespace csv_test {
+
 using namespace tessera::report;
 
 namespace {
@@ -118,3 +120,5 @@ TEST_CASE("an empty run has heads only") {
     CHECK(read(rounds_csv({})).size() == 1);
     CHECK(read(clients_csv({})).size() == 1);
 }
+
+}  // namespace csv_test

@@ -11,6 +11,8 @@
 
 #include <tessera/report/record.hpp>
 
+namespace evaluation_test {
+
 using namespace tessera::report;
 using doctest::Approx;
 using tessera::ConfigError;
@@ -323,3 +325,5 @@ TEST_CASE("rows of clients are filled from typed results") {
     CHECK(rows[1].gain() == Approx(0.3));
     CHECK_THROWS_AS(fill(rows, Personal(On::union_of_clients(), Pick::last(), "", {})), ConfigError);
 }
+
+}  // namespace evaluation_test

@@ -16,6 +16,8 @@
 
 #include <report/page.hpp>
 
+namespace extra_test {
+
 using namespace tessera::report;
 using nlohmann::json;
 using page::count, page::well_nested;
@@ -264,3 +266,5 @@ TEST_CASE("names that do not fit under a bar are broken or cut, and stand whole 
     CHECK(chart.find("\xE2\x80\xA6</text>") != std::string::npos);
     CHECK(drawn.find("<th>a rather long name of run 3</th>") != std::string::npos);
 }
+
+}  // namespace extra_test

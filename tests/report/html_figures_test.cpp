@@ -15,6 +15,8 @@
 #include <tessera/report/json.hpp>
 #include <tessera/report/json_reader.hpp>
 
+namespace html_figures_test {
+
 using namespace tessera::report;
 using page::count, page::figure, page::well_nested;
 
@@ -335,3 +337,5 @@ TEST_CASE("a page refuses every request, its own script and style aside") {
     CHECK(policy < page.find("<style>"));
     CHECK(policy < page.find("<script>"));
 }
+
+}  // namespace html_figures_test

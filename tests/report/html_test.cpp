@@ -10,6 +10,8 @@
 
 #include <report/page.hpp>
 
+namespace html_test {
+
 using namespace tessera::report;
 using page::count, page::figure, page::well_nested;
 
@@ -208,3 +210,5 @@ TEST_CASE("equal values, one value and huge values have an axis") {
     }
     CHECK(line_chart("c", {"x", ""}, {"y", ""}, {{"a", 0, false, {{1, absent}}}}).empty());
 }
+
+}  // namespace html_test

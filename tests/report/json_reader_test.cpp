@@ -9,6 +9,8 @@
 
 #include <tessera/report/json.hpp>
 
+namespace json_reader_test {
+
 using namespace tessera::report;
 
 TEST_CASE("values of every kind come back") {
@@ -101,3 +103,5 @@ TEST_CASE("settings keep their kind") {
         CHECK(*back.find(name) == *run.find(name));
     CHECK(to_json(back) == to_json(run));
 }
+
+}  // namespace json_reader_test

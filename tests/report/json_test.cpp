@@ -10,6 +10,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+namespace json_test {
+
 using namespace tessera::report;
 using nlohmann::json;
 
@@ -175,3 +177,5 @@ TEST_CASE("containers nest") {
     });
     CHECK(out == R"({"a":[1,[],{"b":true}],"c":"d"})");
 }
+
+}  // namespace json_test

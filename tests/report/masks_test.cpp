@@ -11,6 +11,8 @@
 #include <report/page.hpp>
 #include <tessera/report/html.hpp>
 
+namespace masks_test {
+
 using namespace tessera;
 using namespace tessera::report;
 
@@ -71,3 +73,5 @@ TEST_CASE("both figures of a server that knows everybody's mask") {
     CHECK(page::count(drawn, "fill-opacity=\"1.00\"") == 2);  // of the pairs the largest
     CHECK(drawn.find("0<i></i>0.333") != std::string::npos);
 }
+
+}  // namespace masks_test

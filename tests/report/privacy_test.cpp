@@ -12,6 +12,8 @@
 #include <report/page.hpp>
 #include <tessera/report/html.hpp>
 
+namespace privacy_test {
+
 using namespace tessera;
 using namespace tessera::report;
 
@@ -81,3 +83,5 @@ TEST_CASE("quantiles are values of clients, not between them") {
     CHECK(analysis::quantile(all, 0) == 1);
     CHECK(analysis::quantile(all, 1) == 100);
 }
+
+}  // namespace privacy_test

@@ -13,6 +13,8 @@
 
 #include <report/page.hpp>
 
+namespace seeds_test {
+
 using namespace tessera::report;
 
 namespace {
@@ -110,3 +112,5 @@ TEST_CASE("the file of several seeds gives back its runs and their numbers") {
     for (std::size_t i = 0; i < 2; ++i) CHECK(to_json(back[i]) == to_json(runs[i]));
     CHECK(to_json(runs_from_json(to_json(runs[0]), "one run")[0]) == to_json(runs[0]));
 }
+
+}  // namespace seeds_test

@@ -16,6 +16,8 @@
 #include <support/complaint.hpp>
 #include <support/slope.hpp>
 
+namespace adam_test {
+
 using namespace tessera;
 using support::distance;
 using support::OneSlope;
@@ -138,3 +140,5 @@ TEST_CASE("settings outside their range are refused with the name of the field")
     CHECK(complaint({.eps = 0}).find("eps") == 0);
     CHECK(complaint({.schedule = {.warm_up = 1}}).find("warm_up") == 0);
 }
+
+}  // namespace adam_test

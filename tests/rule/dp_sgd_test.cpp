@@ -19,6 +19,8 @@
 #include <support/keyed_noise.hpp>
 #include <support/slope.hpp>
 
+namespace dp_sgd_test {
+
 using namespace tessera;
 using support::distance;
 using support::same_bits;
@@ -318,3 +320,5 @@ TEST_CASE("settings that cannot be are refused") {
     CHECK_FALSE(refused({.rate = -1}).empty());
     CHECK_FALSE(refused({.weight_decay = -1}).empty());
 }
+
+}  // namespace dp_sgd_test

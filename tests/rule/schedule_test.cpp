@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+namespace schedule_test {
+
 using doctest::Approx;
 using tessera::ConfigError;
 using tessera::rule::Decay;
@@ -63,3 +65,5 @@ TEST_CASE("settings outside their range are refused") {
     CHECK_THROWS_AS((Schedule{.factor = 1.1}.validate()), ConfigError);
     CHECK_THROWS_AS((Schedule{.every = 0}.validate()), ConfigError);
 }
+
+}  // namespace schedule_test

@@ -16,6 +16,8 @@
 #include <support/complaint.hpp>
 #include <support/slope.hpp>
 
+namespace sgd_test {
+
 using namespace tessera;
 using support::distance;
 using support::OneSlope;
@@ -176,3 +178,5 @@ TEST_CASE("settings outside their range are refused with the name of the field")
     CHECK(complaint({.clip = std::numeric_limits<double>::quiet_NaN()}).find("clip") == 0);
     CHECK(complaint({.schedule = {.warm_up = 1}}).find("warm_up") == 0);
 }
+
+}  // namespace sgd_test

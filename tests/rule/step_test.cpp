@@ -12,6 +12,8 @@
 #include <support/kernel_sets.hpp>
 #include <support/slope.hpp>
 
+namespace step_test {
+
 using namespace tessera;
 using support::distance;
 using support::OneSlope;
@@ -155,3 +157,5 @@ TEST_CASE("a model that fuses is asked first, and used when it says yes") {
     CHECK(x == Vec<double>{0, 0});
     CHECK(model.fused == 1);
 }
+
+}  // namespace step_test

@@ -15,6 +15,8 @@
 
 #include <support/toy_data.hpp>
 
+namespace checkpoint_test {
+
 using namespace tessera;
 
 namespace {
@@ -156,3 +158,5 @@ TEST_CASE("a directory keeps two, falls back over a torn one, and lets one proce
     const CheckpointDirectory again(folder.path());
     CHECK_THROWS_AS(again.resume(run, "other"), IoError);  // there are some, and none is ours
 }
+
+}  // namespace checkpoint_test

@@ -12,6 +12,8 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace class_loss_test {
+
 using namespace tessera;
 
 namespace {
@@ -78,3 +80,5 @@ TEST_CASE("targets that are not classes are refused") {
                                                         Local<>{}};
     CHECK_THROWS_AS(class_losses<Which::personal>(run), ConfigError);
 }
+
+}  // namespace class_loss_test

@@ -11,6 +11,8 @@
 #include <support/bits.hpp>
 #include <support/toy_data.hpp>
 
+namespace controls_test {
+
 using namespace tessera;
 
 TEST_CASE("pooled data are everybody's, once") {
@@ -62,3 +64,5 @@ TEST_CASE("the oracle is at least as good as both, client by client") {
     for (std::size_t k = 0; k < best.size(); ++k)
         CHECK(best[k] == std::max(global.accuracies()[k], personal.accuracies()[k]));
 }
+
+}  // namespace controls_test

@@ -28,6 +28,8 @@
 #include <support/toy_data.hpp>
 #include <support/two_models.hpp>
 
+namespace endpoints_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -582,3 +584,5 @@ TEST_CASE("stateless clients forget after each visit") {
         CHECK(forgets.fingerprint() != remembers.fingerprint());
     }
 }
+
+}  // namespace endpoints_test

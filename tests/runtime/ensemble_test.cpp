@@ -15,6 +15,8 @@
 
 #include <support/toy_data.hpp>
 
+namespace ensemble_test {
+
 using namespace tessera;
 using support::Toy;
 using support::toy_data;
@@ -85,3 +87,5 @@ TEST_CASE("one client is its own ensemble; a method without personal models has 
     CHECK(report::analysis::ensemble_figure(d).series.size() == 1);
     CHECK_THROWS_AS(ensemble_distance(run, run.public_data()), ConfigError);
 }
+
+}  // namespace ensemble_test

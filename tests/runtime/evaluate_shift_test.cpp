@@ -20,6 +20,8 @@
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/everyone.hpp>
 
+namespace evaluate_shift_test {
+
 using namespace tessera;
 
 namespace {
@@ -199,3 +201,5 @@ TEST_CASE("an answer that is certain and wrong costs much, but not infinitely mu
     CHECK(std::isfinite(count.loss_sum));
     CHECK(count.loss_sum > 40);
 }
+
+}  // namespace evaluate_shift_test

@@ -11,6 +11,8 @@
 
 #include <support/toy_data.hpp>
 
+namespace evaluate_test {
+
 using namespace tessera;
 
 namespace {
@@ -110,3 +112,5 @@ TEST_CASE("numbers that are not finite count as wrong") {
     };
     CHECK(detail::score<float>(0, nonsense, *share.examples, share.test, 4).correct == 0);
 }
+
+}  // namespace evaluate_test

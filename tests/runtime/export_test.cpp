@@ -16,6 +16,8 @@
 
 #include <support/toy_data.hpp>
 
+namespace export_test {
+
 using namespace tessera;
 
 namespace {
@@ -91,3 +93,5 @@ TEST_CASE("what does not fit is refused with the tensor's name") {
     const std::vector<float> short_row(7);
     CHECK_THROWS_AS(predict(short_row), ConfigError);
 }
+
+}  // namespace export_test

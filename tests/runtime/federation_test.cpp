@@ -26,6 +26,8 @@
 #include <support/toy_data.hpp>
 #include <support/two_models.hpp>
 
+namespace federation_test {
+
 using namespace tessera;
 using support::same_bits;
 using support::Toy;
@@ -334,3 +336,5 @@ TEST_CASE("checkpoints of another method, model or population have another shape
     CHECK(a.shape() != model.shape());
     CHECK(a.shape() != population.shape());
 }
+
+}  // namespace federation_test

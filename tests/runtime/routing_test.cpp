@@ -18,6 +18,8 @@
 
 #include <support/toy_data.hpp>
 
+namespace routing_test {
+
 using namespace tessera;
 using namespace tessera::report::analysis;
 using support::Toy;
@@ -169,3 +171,5 @@ TEST_CASE("of a run: accuracies agree with the breakdown, q0 with the gate") {
         CHECK(one.by[3].right == one.by[1].right);  // less than half: the local branch answers
     }
 }
+
+}  // namespace routing_test

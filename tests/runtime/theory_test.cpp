@@ -17,6 +17,8 @@
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
 
+namespace theory_test {
+
 using namespace tessera;
 
 namespace {
@@ -200,3 +202,5 @@ TEST_CASE("wrong settings are refused with a sentence, and the table holds every
     CHECK(table.categories.size() == 11);
     CHECK(table.series[0].y[8] == doctest::Approx(std::sqrt(0.2)).epsilon(exact));
 }
+
+}  // namespace theory_test

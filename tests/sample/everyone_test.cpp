@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+namespace everyone_test {
+
 using namespace tessera;
 
 TEST_CASE("every candidate once, merged, in the order of a uniform draw") {
@@ -39,3 +41,5 @@ TEST_CASE("the order changes from round to round") {
     for (std::size_t i = 0; i < 17; ++i) differs = differs || first[i].client != second[i].client;
     CHECK(differs);
 }
+
+}  // namespace everyone_test

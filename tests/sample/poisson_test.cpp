@@ -10,6 +10,8 @@
 
 #include <tessera/sample/everyone.hpp>
 
+namespace poisson_test {
+
 using namespace tessera;
 
 namespace {
@@ -60,3 +62,5 @@ TEST_CASE("a rate outside (0, 1] is refused") {
     for (const double rate : {0.0, -0.1, 1.5, std::nan("")})
         CHECK_THROWS_AS((sample::Poisson{.rate = rate}.plan(Key{1}, 0, clients(3))), ConfigError);
 }
+
+}  // namespace poisson_test

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+namespace uniform_test {
+
 using namespace tessera;
 
 namespace {
@@ -131,3 +133,5 @@ TEST_CASE("more than there are is refused with a sentence") {
     CHECK_NOTHROW(sample::Uniform{3}.plan(Key{1}, 0, all));
     CHECK_THROWS_AS((sample::Uniform{.count = 4, .everyone_trains = true}.plan(Key{1}, 0, all)), ConfigError);
 }
+
+}  // namespace uniform_test
