@@ -37,7 +37,6 @@ struct Scaffold {
         for (std::size_t j = 0; j < y.size(); ++j) correction[j] -= me.drift[j];
         const auto batches = at.epochs(epochs);
         descend(at, y, batches, local, {.also = correction});
-
         Change<R> change{.w = y, .drift = me.drift};
         const R way = static_cast<R>(local.rate * static_cast<double>(batches.size()));
         for (std::size_t j = 0; j < y.size(); ++j) {
@@ -54,6 +53,9 @@ struct Scaffold {
                 server.w[j] += change.w[j] / static_cast<R>(changes.size());
                 server.drift[j] += change.drift[j] / static_cast<R>(server.clients);
             }
+    }
+    bool admits(const auto& server, const auto& change) const {  // else `merge` never sees it
+        return change.w.size() == server.w.size() && change.drift.size() == server.w.size();
     }
     template <class M, class R = real<M>>
     auto serve(const Site<M>& at, Down<R> all, Client<R>) const { return plain(at, all.w); }

@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the tessera-lab commands of a page, in their order, as they stand but for a few rounds and seeds instead of many, and
-on synthetic data where Fashion-MNIST is not installed. Each must end with 0 and leave the files it names."""
+on synthetic data where Fashion-MNIST is not installed. Each must end with 0 and leave the files it names.
+
+Of the pages after --brief, commands run for one round on synthetic data in any case: what is checked is that the lab knows
+their words. Lines that show a usage ([flags], a choice) are passed over."""
 import argparse
 import os
 import pathlib
@@ -13,6 +16,7 @@ import tempfile
 
 FEW = {"--rounds": "2", "--eval-every": "1", "--seeds": "1,2"}
 SYNTHETIC = {"--data": "synthetic", "--partition": None, "--clients": "12"}  # None: the flag and its value go
+BRIEF = {"--data": "synthetic", "--partition": "natural", "--clients": "12", "--per-round": "2", "--batch": "5", "--rounds": "1"}
 FILES = ("--json", "--report", "--csv", "--jsonl", "--models", "--trace")
 
 
@@ -20,7 +24,9 @@ def commands_of(text):
     """Each indented command of the lab, as words after the program's name."""
     joined = re.sub(r"\\\n\s*", " ", text)
     for line in re.findall(r"^ {4}(\S*tessera-lab .*)$", joined, re.M):
-        yield shlex.split(line, comments=True)[1:]
+        if "[" not in line and ", tessera-lab" not in line:
+            words = shlex.split(line, comments=True)[1:]
+            yield words[:words.index("...")] if "..." in words else words
 
 
 def with_values(words, values):
@@ -36,20 +42,42 @@ def with_values(words, values):
     return out
 
 
+def briefly(words):
+    """The same command for one round; presets and stages have numbers of their own, which lose."""
+    if words[0] not in ("run", "sweep"):
+        return words
+    words = [re.sub(r"\brounds=\d+", "rounds=1", word) for word in words]
+    return with_values(words, {**FEW, **dict.fromkeys(BRIEF)}) + [part for pair in BRIEF.items() for part in pair]
+
+
+def run_command(lab, words, folder):
+    """As a shell does it, with `> FILE`. A report that `compare` reads and nobody wrote is a run of the algorithm of that name."""
+    if words[0] == "compare":
+        for file in words[1:]:
+            if file.endswith(".json") and not os.path.isfile(os.path.join(folder, file)):
+                run_command(lab, briefly(["run", "--algorithm", file[:-len(".json")], "--json", file]), folder)
+    to = words[words.index(">") + 1] if ">" in words else None
+    words = words[:words.index(">")] if to else words
+    done = subprocess.run([lab, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if to:
+        pathlib.Path(folder, to).write_text(done.stdout)
+    return done
+
+
 def has_images(lab, folder):
     """Whether the lab finds Fashion-MNIST here."""
     command = [lab, "run", "--data", "fashion-mnist", "--rounds", "1", "--clients", "20", "--quiet"]
     return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE).returncode == 0
 
 
-def run_page(page, lab):
+def run_page(page, lab, brief=False):
     complaints, count = [], 0
     with tempfile.TemporaryDirectory() as folder:
-        changes = {**FEW, **({} if has_images(lab, folder) else SYNTHETIC)}
+        changes = {**FEW, **({} if brief or has_images(lab, folder) else SYNTHETIC)}
         for words in commands_of(page.read_text()):
             count += 1
-            words = with_values(words, changes)
-            done = subprocess.run([lab, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            words = briefly(words) if brief else with_values(words, changes)
+            done = run_command(lab, words, folder)
             shown = "tessera-lab " + " ".join(words)
             if done.returncode:
                 complaints.append(f"{page.name}: exit code {done.returncode}: {shown}\n{done.stdout}")
@@ -68,7 +96,10 @@ def self_test():
         page.write_text("Text.\n\n    x/tessera-lab run --rounds 90 \\\n        --json a.json  # a comment\n")
         assert list(commands_of(page.read_text())) == [["run", "--rounds", "90", "--json", "a.json"]]
         assert with_values(["a", "--partition", "b", "--rounds", "9"], {**FEW, **SYNTHETIC}) == ["a", "--rounds", "2"]
-        found = run_page(page, "true"), run_page(page, "false")
+        usage = "    tessera-lab run [flags]\n    tessera-lab run --dp clip=1 ...   of a kind\n"
+        assert list(commands_of(usage)) == [["run", "--dp", "clip=1"]]
+        assert briefly(["run", "--rounds", "90", "--stages", "a rounds=9"])[1:3] == ["--stages", "a rounds=1"]
+        found = run_page(page, "true"), run_page(page, "false", brief=True)
         page.write_text("Text.\n")
         found += (run_page(page, "true"),)
         for complaints, expected in zip(found, ("is not written", "exit code 1", "no command")):
@@ -80,8 +111,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lab", type=pathlib.Path)
     parser.add_argument("pages", nargs="*", type=pathlib.Path)
+    parser.add_argument("--brief", nargs="*", type=pathlib.Path, default=[], metavar="PAGE")
     arguments = parser.parse_args()
     self_test()
-    problems = [line for page in arguments.pages for line in run_page(page, str(arguments.lab.resolve()))]
+    lab = str(arguments.lab.resolve())
+    problems = [line for page in arguments.pages for line in run_page(page, lab)]
+    problems += [line for page in arguments.brief for line in run_page(page, lab, brief=True)]
     print("\n".join(problems) or "the commands do what the pages say")
     sys.exit(1 if problems else 0)

@@ -44,6 +44,9 @@ struct Camps {
         mean_of(server.first, uploads, 1);
         mean_of(server.second, uploads, 2);
     }
+    bool admits(const auto& server, const auto& upload) const {  // others are refused and counted
+        return upload.x.size() == server.first.size();
+    }
     template <class M, class R = real<M>>
     auto serve(const Site<M>& at, Server<R> models, Client<R>) const {
         return plain(at, better(at, models));

@@ -16,6 +16,8 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <exception>
+#include <functional>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -208,7 +210,6 @@ private:
         auto whole = rows_;
         for (auto& row : whole) row.mask = &all;
         same(folded(whole), folded(rows_), "a mask of everything changes nothing");
-
         std::vector<Mask> masks;
         std::vector<Vec<R>> packed, filled;
         for (std::size_t k = 0; k < cohort; ++k) {
@@ -315,21 +316,22 @@ private:
             "a run that was saved and resumed ends as one that was not (is something kept outside Server and Client?)");
     }
 
-    // Every client's answers on its own training data.
+    // Every client's answers on its own training data, also of those who never take part.
     Vec<R> answers(const Run& run) const {
         Vec<R> all;
         Workspace<R> workspace;
-        for (Id k = 0; k < run.size(); ++k)
-            run.at_client(k, workspace, [&](const auto& client, auto received, Workspace<R>& space) {
-                const auto predict = client.serve(std::move(received), run.rounds_done(), space);
-                const auto data = run.data()[k];
-                Vec<R> out(data.train.size() * model_.outputs());
-                predict(Batch<R>(*data.examples, data.train), Out<R>(out));
-                all.insert(all.end(), out.begin(), out.end());
-            });
+        const auto ask = [&](const ClientData& data, const auto& client, auto received, Workspace<R>& space) {
+            const auto predict = client.serve(std::move(received), run.rounds_done(), space);
+            Vec<R> out(data.train.size() * model_.outputs());
+            predict(Batch<R>(*data.examples, data.train), Out<R>(out));
+            all.insert(all.end(), out.begin(), out.end());
+        };
+        const auto& data = run.data();
+        for (Id k = 0; k < data.size(); ++k) run.at_client(k, workspace, std::bind_front(ask, data[k]));
+        for (Id k = 0; k < data.unseen(); ++k) run.at_unseen(k, workspace, std::bind_front(ask, data.unseen(k)));
         return all;
     }
-    void check_serving(const Trace& expected) {
+    void check_serving(const Trace& expected) try {
         auto run = make();
         Trace states;
         bool repeats = true, finite = true, silent = true;
@@ -344,8 +346,9 @@ private:
         law(states == expected, "serving between rounds does not change the run");
         law(repeats, "a client that is served twice answers twice the same");
         law(finite, "a client's answers are finite");
+    } catch (const std::exception& e) {
+        law(false, "who never took part is served too (is a number an index?): " + std::string(e.what()));
     }
-
     static Fingerprint print(const auto& state) {
         Hasher h;
         hash_into(h, state);
@@ -390,10 +393,10 @@ private:
     Complaints complaints_;
 };
 
-// Clients of different sizes with inputs and labels of their own.
+// Clients of different sizes with inputs and labels of their own; one never takes part.
 inline data::FederatedDataset toy_clients(std::size_t width, std::size_t classes) {
-    return data::synthetic(
-        {.clients = 7, .seed = 3, .features = width, .classes = classes, .max_examples = 75, .train_share = 0.5});
+    return data::synthetic({.clients = 8, .seed = 3, .features = width, .classes = classes, .max_examples = 75,
+                            .train_share = 0.5, .unseen = 1});
 }
 
 }  // namespace detail
@@ -432,7 +435,6 @@ template <Model M>
     const double most = narrow ? std::max(tolerance, 1e-2) : tolerance;
     Complaints complaints;
     const auto complain = [&](const std::string& sentence) { complaints.push_back("model: " + sentence); };
-
     Stream draw(Key{21});
     Vec<R> x(dimension(model));
     for (R& v : x) v = static_cast<R>(0.5 * draw.normal());
@@ -441,7 +443,6 @@ template <Model M>
     if (!std::isfinite(loss) || !all_finite(g)) return {"model: the loss or its gradient is not finite"};
     if (model.gradient(x, batch, other) != loss || other != g)
         complain("gradient must overwrite `out` and depend on its arguments only");
-
     const auto loss_at = [&](std::size_t j, double step) {
         moved[j] = static_cast<R>(static_cast<double>(x[j]) + step);
         const std::pair result{model.gradient(moved, batch, other), static_cast<double>(moved[j])};

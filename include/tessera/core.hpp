@@ -19,4 +19,5 @@
 #include <tessera/core/random.hpp>
 #include <tessera/core/reflect.hpp>
 #include <tessera/core/scope.hpp>
+#include <tessera/core/strict_math.hpp>
 #include <tessera/core/view.hpp>

@@ -6,6 +6,7 @@
 #include <tessera/io/csv.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/io/image_npy.hpp>
+#include <tessera/io/labels.hpp>
 #include <tessera/io/message.hpp>
 #include <tessera/io/model_file.hpp>
 #include <tessera/io/npy.hpp>

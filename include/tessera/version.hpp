@@ -9,7 +9,3 @@
 namespace tessera {
 inline constexpr const char* version = "0.1.0";
 }  // namespace tessera
-
-#if defined(__FAST_MATH__)
-#error "tessera: -ffast-math (or -Ofast) breaks the promise of equal bits and the checks for NaN; build without it"
-#endif

@@ -5,7 +5,7 @@
 Each compile_fail/*.cpp holds one or more lines `// expect: <text>`, and code under `#ifdef TESSERA_GOOD` (right) and
 `#else` (wrong). It is read twice:
   with -DTESSERA_GOOD it must compile, so that the mistake is the only thing wrong with the file;
-  without it, it must not; the first line with `error:` contains the first text, the other texts are somewhere in the
+  without it (and with what a line `// flags: <flags>` adds), it must not; the first line with `error:` contains the first text, the other texts are somewhere in the
   output, and the output has at most 15 lines that are not blank.
 
 With --prelude FILE every source begins with what most of them include; `run.py --precompile --prelude FILE` writes that
@@ -44,7 +44,8 @@ def check(source, arguments):
         code, output = compiler.run(command + ["-DTESSERA_GOOD"])
         if code:
             return ["the good half does not compile:\n" + output]
-    code, output = compiler.run(command)
+    flags = re.search(r"^//\s*flags:\s*(.+?)\s*$", source.read_text(), re.MULTILINE)
+    code, output = compiler.run(command + (flags[1].split() if flags else []))
     if code == 0:
         return ["the bad half compiles"]
 
@@ -78,6 +79,7 @@ def self_test(arguments):
     cases = [
         ("right", "// expect: a fold needs merge\n" + assertion, ""),
         ("two texts", "// expect: a fold needs\n// expect: merge\n" + assertion, ""),
+        ("flags", "// expect: here\n// flags: -DHERE\n#ifdef HERE\n#error here\n#endif\n", ""),
         ("no expectation", assertion, "no line"),
         ("another text", "// expect: a rule needs step\n" + assertion, "does not say"),
         ("second text absent", "// expect: a fold needs\n// expect: zebra\n" + assertion, "nothing says 'zebra'"),

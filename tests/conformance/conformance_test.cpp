@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -153,6 +154,34 @@ struct AnswersDifferently {
     }
 };
 
+// Keeps something for each client, and has nothing for a stranger.
+struct ServesMembersOnly {
+    static constexpr auto by_default = verb::serve;
+    rule::Sgd local{};
+    template <class R>
+    struct Server {
+        Vec<R> w;
+        Vec<Vec<R>> all;
+    };
+    template <class M, class R = real<M>>
+    Server<R> open(const Site<M>&, Vec<R> w, std::size_t clients) const {
+        return {w, Vec<Vec<R>>(clients, w)};
+    }
+    template <class R>
+    Vec<R> send(const Server<R>& server, Id client) const {
+        return server.all.at(client);
+    }
+    template <class M, class R = real<M>>
+    Up<R> visit(const Site<M>& at, Vec<R> w, Nothing&) const {
+        descend(at, w, at.epochs(1), local);
+        return up(at, std::move(w));
+    }
+    template <class R>
+    void merge(const auto&, Server<R>& server, std::span<const Up<R>> uploads) const {
+        for (auto& w : server.all) w = uploads[0].x;
+    }
+};
+
 // ---- wrong models
 
 enum class Slip { none, sign, bias, adds, fused };
@@ -249,6 +278,9 @@ TEST_CASE("a wrong method is told what it does wrong") {
     const auto moody = conformance::method<AnswersDifferently>();
     CHECK(moody.size() == 1);
     CHECK(says(moody, "a client that is served twice answers twice the same"));
+    const auto closed = conformance::method<ServesMembersOnly>();
+    CHECK(closed.size() == 1);
+    CHECK(says(closed, "who never took part is served too (is a number an index?)"));
 }
 
 TEST_CASE("right gradients pass, also with kinks, dropout and in float") {

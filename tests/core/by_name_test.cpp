@@ -52,6 +52,14 @@ TEST_CASE("a short name sets every field of that name, a full name one of them")
     CHECK_FALSE(set_by_name(p, "local", "1"));
 }
 
+TEST_CASE("of two names that mean a setting the more qualified one is the more specific") {
+    CHECK(detail::qualifiers_of("rate") == 0);
+    CHECK(detail::qualifiers_of("local.rate") == 1);
+    CHECK(detail::qualifiers_of("order.v.rate") == 2);
+    for (const auto& [name, value] : settings_of(Policy{}))  // a full name means one, and has the most of them
+        CHECK(detail::qualifiers_of(name) == (name.find('.') == name.npos ? 0u : 1u));
+}
+
 TEST_CASE("a value that does not fit is a sentence, and nothing changes") {
     Policy p;
     CHECK_THROWS_WITH_AS(set_by_name(p, "local.rate", "fast"), "local.rate is a number, not 'fast'", ConfigError);

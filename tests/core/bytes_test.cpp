@@ -323,6 +323,7 @@ TEST_CASE("hash_into: lengths count, so that values cannot trade places") {
 
 // One declaration and its near-misses.
 // clang-format off
+namespace {
 namespace original { struct S { float rate; Vec<float> w; Inner inner; bool on; }; }
 namespace copied { struct T { float rate; Vec<float> w; Inner inner; bool on; }; }
 namespace renamed { struct S { float ratio; Vec<float> w; Inner inner; bool on; }; }
@@ -338,6 +339,7 @@ namespace deeper {
 struct In { Vec<float> w; Mask masks; };
 struct S { float rate; Vec<float> w; In inner; bool on; };
 }
+}  // namespace
 // clang-format on
 
 TEST_CASE("shape_of: the declaration, and nothing but the declaration") {

@@ -19,6 +19,29 @@ namespace reflect_test {
 
 namespace outside {
 
+struct Based : std::array<int, 2> {
+    double rate = 0;
+};
+struct Bare {
+    double rate = 0;
+    float last[3] = {};
+};
+struct Pair {
+    double left = 0, right = 0;
+};
+struct Fine {
+    Pair pair;
+    std::array<float, 3> last{};
+    tessera::Vec<double> w;
+    std::vector<Pair> pairs;
+    tessera::Mask mask;
+    const char* text = nullptr;
+    double rate = 0;
+};
+static_assert(tessera::detail::HasBase<Based> && !tessera::detail::HasBase<Fine> && !tessera::detail::HasBase<Pair>);
+static_assert(tessera::detail::HasArray<Bare> && !tessera::detail::HasArray<Fine>);
+static_assert(!tessera::detail::HasArray<Pair> && !tessera::detail::HasArray<std::array<float, 3>>);
+
 struct Settings {
     double rate = 0.1;
     int steps = 3;

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <tessera/data/dataset.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <tessera/data/normalise.hpp>
+#include <tessera/data/partition/fault.hpp>
 
 namespace dataset_test {
 
@@ -90,6 +95,53 @@ TEST_CASE("a federated dataset views the shares of its pool") {
     CHECK(data.unseen(0).test[0] == 5);
     CHECK(copy[0].train.data() == data[0].train.data());
     CHECK(data[1].examples == &data.pool().examples());
+}
+
+TEST_CASE("a share without a key is named by its number; two clients never have one key") {
+    const auto pool = Dataset::own(std::vector<float>(6), std::vector<std::int32_t>(6), 1);
+    Split split;
+    split.clients = {Share{.train = {0}}, Share{.train = {1}}, Share{.train = {2}, .key = 11}};
+    split.unseen = {Share{.test = {3}}};
+    const FederatedDataset data(pool, split), again(pool, split);
+    std::set<std::uint64_t> keys{data.unseen(0).key};
+    for (std::size_t k = 0; k < 3; ++k) {
+        keys.insert(data[k].key);
+        CHECK(data[k].key == again[k].key);
+        CHECK(data[k].key == data.split().clients[k].key);
+    }
+    CHECK(keys.size() == 4);
+    CHECK(data[2].key == 11);
+    CHECK_FALSE(keys.contains(0));  // so that a client keeps its key wherever it is put next
+    Split turned = data.split();
+    std::ranges::reverse(turned.clients);
+    CHECK(FederatedDataset(pool, turned)[2].key == data[0].key);
+
+    split.unseen[0].key = 11;
+    CHECK_THROWS_WITH_AS(FederatedDataset(pool, split),
+                         "client 2 and unseen client 0 have the same key 11; give each its own, or none", ConfigError);
+    CHECK(fault_in(split, 6, Tests::disjoint).value_or("").ends_with("give each its own, or none"));
+    split.unseen[0].key = 12;
+    CHECK_NOTHROW(FederatedDataset(pool, split));
+    CHECK_FALSE(fault_in(split, 6, Tests::disjoint));
+}
+
+TEST_CASE("an index outside the pool is refused, whoever holds it") {
+    const auto pool = Dataset::own(std::vector<float>(6), std::vector<std::int32_t>(6), 1);
+    const auto refusal = [&](Split split) -> std::string {
+        try {
+            const FederatedDataset data(pool, std::move(split));
+        } catch (const ConfigError& e) {
+            return e.what();
+        }
+        return "";
+    };
+    CHECK(refusal({.clients = {{.train = {5}, .validation = {4}, .test = {3}}}, .server = {2}}) == "");
+    CHECK(refusal({.clients = {{.train = {0}}, {.train = {1, 6, 2}}}}) ==
+          "client 1 holds example 6, but the pool has 6");
+    CHECK(refusal({.clients = {{.validation = {7}}}}) == "client 0 holds example 7, but the pool has 6");
+    CHECK(refusal({.clients = {{.test = {100000}}}}) == "client 0 holds example 100000, but the pool has 6");
+    CHECK(refusal({.unseen = {{.test = {6}}}}) == "unseen client 0 holds example 6, but the pool has 6");
+    CHECK(refusal({.server = {6}}) == "the server holds example 6, but the pool has 6");
 }
 
 TEST_CASE("standardised subtracts the mean and divides by the deviation and a thousandth") {

@@ -57,6 +57,15 @@ TEST_CASE("synthetic sizes are 50 + floor(LogNormal(4, 2))") {
     std::size_t above = 0;
     for (std::size_t k = 0; k < 400; ++k) above += data[k].train.size() + data[k].test.size() > 104;
     CHECK(std::abs(static_cast<double>(above) - 200) < 50);
+    // One in six lies more than one scale above, and one in 44 two: 50 + e^6 = 453.4 (63 +- 7), 50 + e^8 = 3031 (9 +- 3).
+    const auto beyond = [&](double log_size) {
+        std::size_t n = 0;
+        for (std::size_t k = 0; k < 400; ++k)
+            n += static_cast<double>(data[k].train.size() + data[k].test.size()) > 50 + std::exp(log_size);
+        return static_cast<double>(n);
+    };
+    CHECK(std::abs(beyond(6) - 63) < 28);  // four deviations; a scale of 1 has 9 there, one of 4 has 123
+    CHECK(std::abs(beyond(8) - 9) < 9);
 }
 
 TEST_CASE("synthetic: a client depends on the seed and its number only") {

@@ -185,6 +185,24 @@ TEST_CASE("it lowers the divergence from the teachers") {
     const double before = loss(hub.folded(fold::Mean{}, uploads));
     CHECK(loss(hub.folded(few, uploads)) < before);
     CHECK(loss(hub.folded(longer, uploads)) < 0.5 * before);
+    // A lesson smaller than what is worth a round is not given; 12 batches of 16 read all 40 examples.
+    auto choosy = few;
+    choosy.least_lesson = 0.999 * before;
+    CHECK(same_bits(hub.folded(choosy, uploads), hub.folded(few, uploads)));
+    choosy.least_lesson = 1.001 * before;
+    CHECK(same_bits(hub.folded(choosy, uploads), hub.folded(fold::Mean{}, uploads)));
+}
+
+TEST_CASE("where the lesson is rounding alone Adam wanders, and a least lesson leaves the mean") {
+    Hub<Linear<double>> hub;
+    const auto uploads = hub.uploads(3);
+    const auto mean = hub.folded(fold::Mean{}, uploads);
+    CHECK(support::distance(hub.folded(few, uploads), mean) > 1e-9);
+    auto choosy = few;
+    choosy.least_lesson = 1e-12;
+    CHECK(same_bits(hub.folded(choosy, uploads), mean));
+    choosy.least_lesson = -1;
+    CHECK_THROWS_AS(choosy.validate(), ConfigError);
 }
 
 TEST_CASE("D-ADA-2 only in the first rounds; no steps and no uploads: the inner fold alone") {
@@ -253,6 +271,60 @@ TEST_CASE("D-ADA-3 the best student on labelled examples, or the mean if none is
     CHECK(right(mean) < examples);
     // The first student is no better than the mean, and one step without a better one is enough to stop.
     CHECK(same_bits(judged_by(last, 1), mean));
+}
+
+TEST_CASE("patience counts from the last better student") {
+    Hub<Net<double>> hub;
+    auto uploads = hub.uploads(4);
+    for (auto& x : uploads)
+        for (double& each : x) each *= 3;
+    fold::Distill<> fold{.kd_steps = 40, .kd_batch = 40, .kd_rate = 0.1, .select = fold::Select::best_val_or_init};
+    // All its students, as above: the rule's Adam.
+    std::vector<Vec<double>> students{hub.folded(fold::Mean{}, uploads)};
+    Vec<Row<double>> rows;
+    for (const auto& x : uploads) rows.push_back({.x = x});
+    const auto said = fold.answers(hub.site(), Rows<double>(rows), {hub.ids.begin(), hub.ids.end()});
+    const nn::Taught<Net<double>> taught{&hub.model, &said, fold.softening()};
+    auto desk = hub.site();
+    desk.batch = fold.kd_batch;
+    const auto batches = desk.epochs(fold.kd_steps);
+    auto at = desk.with(taught);
+    at.rounds = fold.kd_steps;
+    rule::Adam::Memory<double> memory;
+    const rule::Adam adam{.rate = fold.kd_rate, .schedule = {.decay = rule::Decay::cosine}};
+    for (at.round = 0; at.round < fold.kd_steps; ++at.round) {
+        students.push_back(students.back());
+        adam.step(at, students.back(), batches[at.round], {}, memory);
+    }
+    // What the last one answers is called right.
+    const auto all = support::first_ids(examples);
+    const auto answers = [&](const Vec<double>& w) {
+        Vec<double> out(examples * classes);
+        hub.model.predict(w, Batch<double>(hub.data.examples(), all), out);
+        std::vector<std::int32_t> best;
+        for (auto row = out.begin(); row != out.end(); row += classes)
+            best.push_back(static_cast<std::int32_t>(std::max_element(row, row + classes) - row));
+        return best;
+    };
+    const auto labels = answers(students.back());
+    std::vector<std::ptrdiff_t> right;
+    for (const auto& w : students) {
+        const auto said_now = answers(w);
+        std::ptrdiff_t n = 0;
+        for (std::size_t i = 0; i < examples; ++i) n += said_now[i] == labels[i];
+        right.push_back(n);
+    }
+    hub.data = data::Dataset::own(support::toy_numbers<double>(examples * width, 1), labels, classes);
+    hub.held = all;
+    std::size_t later = 0;  // patiences whose best student came after more steps than that
+    for (fold.patience = 1; fold.patience < 12; ++fold.patience) {
+        std::size_t best = 0;
+        for (std::size_t r = 1; r < students.size() && r <= best + fold.patience; ++r)
+            if (right[r] > right[best]) best = r;
+        CHECK(same_bits(hub.folded(fold, uploads), students[best]));
+        later += best > fold.patience;
+    }
+    CHECK(later > 0);
 }
 
 TEST_CASE("teachers and student are computed in pieces that any number of workers may take") {

@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <tessera/fold/private_mean.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <tessera/fold/server_momentum.hpp>
+#include <tessera/method/fedavg.hpp>
 #include <tessera/privacy/noise.hpp>
 #include <tessera/runtime/cohort.hpp>
+#include <tessera/runtime/federation.hpp>
+#include <tessera/sample/everyone.hpp>
+#include <tessera/sample/poisson.hpp>
+#include <tessera/sample/uniform.hpp>
 
 #include <support/bits.hpp>
 #include <support/keyed_noise.hpp>
+#include <support/scalar_net.hpp>
 #include <support/slope.hpp>
 
 namespace private_mean_test {
@@ -72,7 +82,8 @@ TEST_CASE("no client moves the sum by more than the norm, whatever it sends") {
         double squared = 0;
         for (const float v : folded<float>(fold, origin, {{x}}))
             squared += static_cast<double>(v) * static_cast<double>(v);
-        if (!(std::sqrt(squared) <= most)) most = std::sqrt(squared);  // keeps a NaN
+        REQUIRE(std::isfinite(squared));
+        most = std::max(most, std::sqrt(squared));
     }
     CHECK(most <= 0.25);
     CHECK(most > 0.2499);
@@ -97,7 +108,7 @@ TEST_CASE("noise has the deviation noise * clip / clients, is keyed by round, an
 }
 
 TEST_CASE("it streams along the tree of a cohort, bit for bit, and keeps its ledger") {
-    const Hidden fold{.clip = 0.7, .noise = 0.5, .clients = 5, .sampling_rate = 0.1};
+    const Hidden fold{.clip = 0.7, .noise = 0.5, .clients = 5};
     Stream draw(Key{8});
     std::vector<Vec<float>> updates(7, Vec<float>(33));
     for (auto& u : updates)
@@ -114,7 +125,7 @@ TEST_CASE("it streams along the tree of a cohort, bit for bit, and keeps its led
     }
     auto w = before;
     memory_t<Hidden, float> memory{};
-    finish_sum(fold, Site<Any<float>>{}, w, sums.total(), memory);
+    finish_sum(fold, Site<Any<float>>{.cohort = {true, 0.1}}, w, sums.total(), memory);
     CHECK(same_bits(w, folded<float>(fold, before, rows)));
     REQUIRE(memory.ledger.size() == 1);
     CHECK(memory.ledger[0].rate == 0.1);
@@ -143,7 +154,94 @@ TEST_CASE("settings that cannot be are refused") {
     CHECK_THROWS_AS((Hidden{.clip = 0, .clients = 4}.validate()), ConfigError);
     CHECK_THROWS_AS((Hidden{.clip = infinity, .clients = 4}.validate()), ConfigError);
     CHECK_THROWS_AS((Hidden{.noise = -1, .clients = 4}.validate()), ConfigError);
-    CHECK_THROWS_AS((Hidden{.clients = 4, .sampling_rate = 0}.validate()), ConfigError);
+}
+
+namespace {
+using Scalar = support::ScalarNet<1>::type;
+template <class Noise = support::KeyedNoise>
+using Method = FedAvg<rule::Sgd, fold::PrivateMean<Noise>>;
+template <class Noise = support::KeyedNoise>
+using Run = Federation<Method<Noise>, Scalar>;
+
+// One number a client, its target.
+data::FederatedDataset targets(const std::vector<double>& all, std::uint64_t first_key = 11) {
+    data::Split split;
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        data::Share share;
+        share.key = first_key + k;
+        share.train = share.test = {static_cast<Index>(k)};
+        split.clients.push_back(std::move(share));
+    }
+    return {data::Dataset::regression(std::vector<double>(all.size(), 1.0), std::vector<double>(all)),
+            std::move(split)};
+}
+}  // namespace
+
+TEST_CASE("in a cohort of fixed size another takes the seat: the sum moves by two norms, and two are paid for") {
+    const auto after = [](const data::FederatedDataset& clients, std::uint64_t seed) {
+        Run<> run{{}, clients, {.local = {.rate = 1}, .fold = {.clip = 1, .noise = 0, .clients = 1}},
+                  {.seed = seed, .batch = 0}, Vec<double>{0.0}};
+        run.round(sample::Uniform{1});
+        return run.server().w[0];
+    };
+    double most = 0;
+    for (std::uint64_t seed = 1; seed < 20; ++seed)
+        most = std::max(most, std::fabs(after(targets({1000, -1000, -1000}), seed) -
+                                        after(targets({-1000, -1000}, 12), seed)));
+    CHECK(most == doctest::Approx(2 * hair).epsilon(1e-9));
+    const auto ledger = [](const auto& sampler) {
+        Run<> run{{}, targets({1, 2, 3, 4}), {.fold = {.clip = 1, .noise = 3, .clients = 2}}, {}, Vec<double>{0.0}};
+        run.round(sampler);
+        REQUIRE(run.server().fold.ledger.size() == 1);
+        return run.server().fold.ledger[0];
+    };
+    const auto is = [](const Spent& s, double rate, double noise) {
+        return s.rate == rate && s.noise == noise && s.steps == 1;
+    };
+    CHECK(is(ledger(sample::Uniform{2}), 1, 1.5));
+    CHECK(is(ledger(sample::Everyone{}), 1, 3));
+    CHECK(is(ledger(sample::Poisson{0.25}), 0.25, 3));
+    struct Unsaid {  // somebody's own sampler: the worst is assumed
+        Plan plan(Key, std::size_t, std::span<const Candidate> all) const { return {{all[0].client, true}}; }
+    };
+    CHECK(is(ledger(Unsaid{}), 1, 1.5));
+}
+
+TEST_CASE("with noise of the system the seed does not tell who was drawn") {
+    const auto who = []<class Noise>(Noise, const auto& sampler) {
+        const std::vector<double> all(40, 1000.0);
+        std::vector<std::size_t> seats;
+        Run<Noise> run{{}, targets(all), {.local = {.rate = 1}, .fold = {.clip = 1, .noise = 0, .clients = 1}}, {},
+                       Vec<double>{0.0}};
+        for (int r = 0; r < 12; ++r) seats.push_back(run.round(sampler).outcome.merged);
+        return seats;
+    };
+    const sample::Poisson half{0.5};
+    CHECK(who(support::KeyedNoise{}, half) == who(support::KeyedNoise{}, half));
+    // Twelve binomial numbers of variance 10 agree with chance 0.09^12 = 3e-13.
+    CHECK(who(privacy::Noise{}, half) != who(privacy::Noise{}, half));
+    CHECK(who(privacy::Noise{}, half) != who(support::KeyedNoise{}, half));
+    // Where everybody comes there is nothing to hide.
+    CHECK(who(privacy::Noise{}, sample::Everyone{}) == std::vector<std::size_t>(12, 40));
+}
+
+TEST_CASE("a round in which nothing that came was any good has its noise and its price like any other") {
+    const auto round = [](double rate, double quorum) {
+        Run<> run{{}, targets({1e300, 1e300}), {.local = {.rate = rate}, .fold = {.clip = 1, .noise = 1, .clients = 1}},
+                  {.batch = 0, .quorum = quorum}, Vec<double>{0.0}};
+        const auto report = run.round(sample::Everyone{});
+        REQUIRE(report.outcome.rejected() == (rate > 1 ? 2 : 0));
+        CHECK(report.outcome.counted);
+        CHECK(run.server().w[0] != 0);
+        CHECK(run.server().fold.ledger.size() == 1);
+    };
+    for (const double quorum : {0.0, 1.0}) {
+        round(1e200, quorum);
+        round(1, quorum);
+    }
+    // A fold that hides nobody leaves such a round alone.
+    Federation<FedAvg<>, Scalar> plain{{}, targets({1e300}), {.local = {.rate = 1e200}}, {.batch = 0}, Vec<double>{0.0}};
+    CHECK_FALSE(plain.round(sample::Everyone{}).outcome.counted);
 }
 
 }  // namespace private_mean_test

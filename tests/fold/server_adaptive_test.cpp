@@ -54,8 +54,12 @@ TEST_CASE("Adagrad, Adam and Yogi, by hand") {
 }
 
 TEST_CASE("v starts at v0, which is tau squared unless said") {
-    CHECK(fold::ServerAdam<>{}.v0 == doctest::Approx(1e-6));
-    CHECK(fold::ServerAdam<>{.tau = 0.5}.v0 == 0.25);
+    CHECK(fold::ServerAdam<>{}.first_v() == doctest::Approx(1e-6));
+    fold::ServerAdam<> later;
+    later.tau = 0.5;
+    CHECK(later.first_v() == 0.25);
+    later.v0 = 2;
+    CHECK(later.first_v() == 2);
     CHECK(moves(fold::ServerAdagrad<>{.tau = 3}, {4})[0] == Approx(4 / (5 + 3.0)));  // sqrt(9 + 16)
     CHECK(moves(fold::ServerAdagrad<>{.tau = 3, .v0 = 0}, {4})[0] == Approx(4 / (4 + 3.0)));
     CHECK(fold::ServerAdagrad<>{}.b1 == 0);
@@ -66,6 +70,14 @@ TEST_CASE("bias correction divides by 1 - b^k") {
     const fold::ServerAdam<> torch{.b1 = 0.9, .b2 = 0.999, .tau = 1e-8, .v0 = 0, .bias_corrected = true};
     // A constant D gives m = D and v = D^2 after correction, at every step.
     CHECK(distance(moves(torch, {0.5, 0.5, 0.5, 0.5}), Vec<double>(4, 0.5 / (0.5 + 1e-8))) < 1e-12);
+    // Without a v0 it starts at 0 too: the first step has the length of the rate, whatever tau. By hand, with D = 0.5
+    // and then 0.1: m = 0.05, 0.055 and v = 2.5e-4, 2.5975e-4, over 1 - b^k.
+    const fold::ServerAdam<> usual{.b2 = 0.999, .tau = 1e-3, .bias_corrected = true};
+    CHECK(usual.first_v() == 0);
+    CHECK(distance(moves(usual, {0.5, 0.1}),
+                   {0.5 / (0.5 + 1e-3), 0.055 / 0.19 / (std::sqrt(2.5975e-4 / (1 - 0.999 * 0.999)) + 1e-3)}) < 1e-12);
+    CHECK(fold::ServerYogi<>{.bias_corrected = true}.first_v() == 0);
+    CHECK(fold::ServerAdagrad<>{.tau = 2, .bias_corrected = true}.first_v() == 4);
     auto without = torch;
     without.bias_corrected = false;
     CHECK(std::fabs(moves(without, {0.5})[0] - 1) > 1);
@@ -110,7 +122,9 @@ TEST_CASE("settings outside their range are refused with the name of the field")
     CHECK(complaint({.b1 = 1}).find("b1") == 0);
     CHECK(complaint({.b2 = -1}).find("b2") == 0);
     CHECK(complaint({.tau = 0}).find("tau") == 0);
-    CHECK(complaint({.v0 = -1}).find("v0") == 0);
+    CHECK(complaint({.v0 = -2}).find("v0") == 0);
+    CHECK(complaint({.v0 = 1e-6, .bias_corrected = true}).find("v0") == 0);
+    CHECK(complaint({.v0 = 0, .bias_corrected = true}) == "");
 }
 
 }  // namespace server_adaptive_test

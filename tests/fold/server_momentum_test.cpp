@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <tessera/fold/server_momentum.hpp>
 
+#include <limits>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -91,6 +92,7 @@ TEST_CASE("settings outside their range are refused with the name of the field")
     CHECK(complaint({}) == "");
     CHECK(complaint({.server_momentum = 0}) == "");
     CHECK(complaint({.server_rate = 0}).find("server_rate") == 0);
+    CHECK(complaint({.server_rate = std::numeric_limits<double>::infinity()}).find("server_rate") == 0);
     CHECK(complaint({.server_momentum = 1}).find("server_momentum") == 0);
     CHECK(complaint({.server_momentum = -0.1}).find("server_momentum") == 0);
 }

@@ -18,7 +18,7 @@ TABLE = {
     "data": ["core"],
     "nn": ["core", "contracts", "kernels", "interop"],
     **{policy: ["core", "contracts", "kernels", "nn/objective"] for policy in POLICIES},
-    "exec": ["core", "contracts", "openmp", "mpi", "simd"],
+    "exec": ["core", "contracts", "openmp", "simd"],
     "report": ["core", "contracts"],
     "io": ["core", "data", "report", "zlib", "json", "posix"],
     "runtime": [*BELOW_RUNTIME, "posix"],
@@ -36,8 +36,6 @@ EXTRA = [
     (r"core/denormals", ["simd"]),  # flush-to-zero is a register, and the compiler's own header names it
     (r"kernels/.*eigen", ["eigen"]),
     (r"kernels/.*xtensor", ["xtensor", "xtensor-blas"]),
-    (r"kernels/.*(cuda|cublas)", ["cuda"]),
-    (r"privacy/.*", ["sodium"]),
 ]
 
 LIBRARIES = {
@@ -45,11 +43,8 @@ LIBRARIES = {
     "xtensor": r"xt(ensor|l)/",
     "xtensor-blas": r"xtensor-blas/",
     "openmp": r"omp\.h$",
-    "mpi": r"mpi\.h$",
     "zlib": r"zlib\.h$",
     "json": r"nlohmann/",
-    "sodium": r"sodium(\.h$|/)",
-    "cuda": r"cu(da|blas)\w*\.h$",
     "simd": r"(\w*intrin|cpuid|arm_neon|arm_sve|arm_acle)\.h$",
     "posix": r"(unistd|fcntl|dirent|sys/\w+)\.h$",
 }
@@ -96,7 +91,7 @@ def complaint(path, mark, name, root):
                 return None if inside else f"{path} may not include {target}"
             return f"{path} gathers the room {stem} and nothing else"
         target_room = target.split("/")[0]
-        if target == "version.hpp" or target == "fwd.hpp" or target_room == room:
+        if target == "version.hpp" or target_room == room:
             return None
         if "/detail/" in target:
             return f"detail/ belongs to the room {target_room}"
@@ -104,8 +99,6 @@ def complaint(path, mark, name, root):
             return "include the header you need, not an umbrella"
         return None if allowed(room, path, target) else f"{room} may not include {target_room}"
     if name in STANDARD:
-        if path == "fwd.hpp" and name not in ("cstddef", "cstdint"):
-            return "fwd.hpp may include only <cstddef> and <cstdint>"
         if room in LIGHT_ROOMS and name in HEAVY:
             return f"<{name}> is too heavy for {room}"
         return None
@@ -189,7 +182,6 @@ def self_test():
         (with_line("predict.hpp", "#include <tessera/nn/dense.hpp>"), "predict.hpp may not include nn/dense.hpp"),
         (with_line("rule/sgd.hpp", "#include <omp.h>"), "rule may not include openmp"),
         ({"include/tessera/attic/old.hpp": ""}, "attic is not in the table"),
-        ({"include/tessera/fwd.hpp": "#include <span>\n"}, "only <cstddef>"),
         ({"include/tessera/fold/a.hpp": "#include <tessera/fold/b.hpp>\n",
           "include/tessera/fold/b.hpp": "#include <tessera/fold/a.hpp>\n"}, "includes itself"),
     ])

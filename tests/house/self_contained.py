@@ -14,7 +14,7 @@ import types
 import compiler
 import self_check
 
-WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Werror"]
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
 
 
 def needs(root):

@@ -130,6 +130,6 @@ TEST_CASE_TEMPLATE("softmax: immediate reducers, by rows and by columns", R, flo
 
 #else
 
-TEST_CASE("xtensor is not installed, its bridge is not tested") { MESSAGE("skipped"); }
+TEST_CASE("the bridge to xtensor") { MESSAGE("skipped: xtensor is not installed (Debian package libxtensor-dev)"); }
 
 #endif

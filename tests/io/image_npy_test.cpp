@@ -78,6 +78,14 @@ TEST_CASE("npy examples that do not fit are refused") {
     refused(x, two_labels, "has the label 1, not one of 1 classes", 1);
 }
 
+TEST_CASE("npy labels that are no classes are refused before memory is taken for them") {
+    const auto x = tensor<float>("x", {2, 1}, {1, 2});
+    refused(x, tensor<std::int64_t>("y", {2}, {0, 1000000000}), "has the label 1000000000 for 2 examples");
+    refused(x, tensor<std::int64_t>("y", {2}, {0, 10000}), "number them without gaps");
+    CHECK(decode_npy_dataset(x, tensor<std::int64_t>("y", {2}, {0, 9999})).examples().classes == 10000);
+    CHECK(decode_npy_dataset(x, tensor<std::int64_t>("y", {2}, {0, 10000}), 20000).examples().classes == 20000);
+}
+
 TEST_CASE("published shifts: one file a shift, severities one after the other") {
     const Folder folder;
     std::vector<std::uint8_t> images;

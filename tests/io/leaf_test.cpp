@@ -96,6 +96,14 @@ TEST_CASE("LEAF: what is not the format is refused with the place") {
     refused("{\"more\":" + std::string(100'000, '['), "is not JSON at byte");  // deep, and no stack is used for it
 }
 
+TEST_CASE("LEAF: labels that are no classes are refused before memory is taken for them") {
+    const auto years = users_of(one("[[1],[2]]", "[1999,2000000000]", "2"));
+    CHECK_THROWS_WITH_AS(leaf_pool(years, {}, "some"), Contains("has the label 2000000000 for 2 examples"), IoError);
+    const auto few = users_of(one("[[1],[2]]", "[0,20000]", "2"));
+    CHECK_THROWS_WITH_AS(leaf_pool(few, {}, "some"), Contains("without gaps"), IoError);
+    CHECK(leaf_pool(few, {}, "some", 30000).examples.examples().classes == 30000);  // as a vocabulary says
+}
+
 TEST_CASE("LEAF directories: train and test, several files, clients with names") {
     const Folder folder;
     folder.write("d/train/b.json", train);

@@ -84,6 +84,26 @@ TEST_CASE("a split is written as documented and read back") {
     CHECK(same(decode_split(encode_split(Split{}, pool), "x", pool), Split{}));
 }
 
+TEST_CASE("notes say how a split was made, and can be read without the pool") {
+    const SplitNotes notes{{"partition", "dirichlet:0.3 of six sevenths"}, {"split_seed", "7"}, {"validation", ""}};
+    const auto noted = encode_split(small, pool, notes);
+    CHECK(noted.starts_with("tessera-split 2\nnote partition dirichlet:0.3 of six sevenths\nnote split_seed 7\n"));
+    CHECK(same(decode_split(noted, "x", pool), small));
+    std::string folder = (std::filesystem::temp_directory_path() / "tessera-split-XXXXXX").string();
+    REQUIRE(::mkdtemp(folder.data()) != nullptr);
+    const std::string path = folder + "/noted";
+    write_split(path, small, pool, notes);
+    const auto head = read_split_head(path);
+    CHECK(head.notes == notes);
+    CHECK(head.clients == 2);
+    CHECK(head.unseen == 1);
+    write_split(path, small, pool);
+    CHECK(read_split_head(path).notes.empty());
+    std::filesystem::remove_all(folder);
+    for (const auto& wrong : {SplitNotes{{"", "x"}}, {{"two words", "x"}}, {{"name", "two\nlines"}}})
+        CHECK_THROWS_WITH_AS(encode_split(small, pool, wrong), Contains("a name without blanks"), ConfigError);
+}
+
 TEST_CASE("splits of every partitioner survive the file") {
     std::string folder = (std::filesystem::temp_directory_path() / "tessera-split-XXXXXX").string();
     REQUIRE(::mkdtemp(folder.data()) != nullptr);
@@ -146,7 +166,8 @@ TEST_CASE("a file that breaks the rules of a split is refused in a sentence") {
 
 TEST_CASE("a file that breaks the rules of the format is refused in a sentence") {
     refused("tessera-split", "other-split", "is not a tessera split file");
-    refused("split 1", "split 2", "is a split file of version 2, but only version 1 is read");
+    refused("split 1", "split 3", "is a split file of version 3, but only versions up to 2 are read");
+    refused("split 1\n", "split 2\nnote partition\n", "line 2: ' ' is expected here");
     refused("split 1", "split x", "line 1: the version is not a number");
     refused("examples 8", "examples 9", "is a split of 9 examples, but the pool has 8");
     refused("labels ", "labels 0", "a pool with other labels");

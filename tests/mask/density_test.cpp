@@ -215,4 +215,29 @@ TEST_CASE("counting, walking, packing and comparing parts of a mask") {
     CHECK(packed(x, Mask(200, true)) == x);
 }
 
+TEST_CASE("weights only: vectors are full and the share is one of the other tensors") {
+    const auto net = support::vgg11_gn(10);
+    for (const auto how : {Distribution::erk, Distribution::uniform}) {
+        const auto all = mask::densities(net.layout, 0.3, how);
+        const auto weights = mask::densities(net.layout, 0.3, how, mask::MaskScope::weights);
+        double active = 0, vectors_active = 0, size = 0;
+        for (std::size_t l = 0; l < net.layout.size(); ++l) {
+            const auto n = static_cast<double>(net.layout[l].size());
+            if (net.layout[l].rank == 1) {
+                CHECK(weights[l] == 1);
+                vectors_active += all[l] * n;
+            } else {
+                active += weights[l] * n;
+                size += n;
+            }
+        }
+        CHECK(near(active / size, 0.3, 1e-12));  // a quotient of sums of thirty terms
+        CHECK(vectors_active > 0);
+        CHECK(near(total(net.layout, all), 0.3 * static_cast<double>(dimension(net.layout)), 1e-6));
+    }
+    const Mask mask = mask::drawn(net.layout, 0.3, Distribution::uniform, Key{1}, mask::MaskScope::weights);
+    for (const Segment& s : net.layout)
+        CHECK(count_in(mask, range_of(s)) == (s.rank == 1 ? s.size() : mask::active_count(0.3, s.size())));
+}
+
 }  // namespace density_test

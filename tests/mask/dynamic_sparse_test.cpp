@@ -184,6 +184,26 @@ TEST_CASE("random growth reads the client's stream") {
     CHECK(grown(Key{1}) != grown(Key{2}));
 }
 
+TEST_CASE("random growth draws anew for each tensor") {
+    constexpr std::size_t n = 64;
+    constexpr std::array<Segment, 2> twins{Segment{.name = "a", .shape = {n, 1, 1, 1}},
+                                           Segment{.name = "b", .offset = n, .shape = {n, 1, 1, 1}}};
+    Mask half(2 * n);
+    Vec<float> w(2 * n);
+    for (std::size_t j = 0; j < 2 * n; ++j) {
+        half.set(j, j % 2 == 0);
+        w[j] = 1 + static_cast<float>(j % n);
+    }
+    const auto halves_agree = [&](const DynamicSparse& policy) {
+        const auto mask = searched<float>(policy, twins, w, half, w);
+        bool same = true;
+        for (std::size_t j = 0; j < n; ++j) same = same && mask[j] == mask[j + n];
+        return same;
+    };
+    CHECK(halves_agree({.grow = Grow::gradient}));
+    CHECK_FALSE(halves_agree({.grow = Grow::random}));
+}
+
 TEST_CASE("wrong settings are refused") {
     CHECK_THROWS_AS(DynamicSparse{.density = 0}.validate(), ConfigError);
     CHECK_THROWS_WITH_AS(DynamicSparse{.prune_rate = 1.5}.validate(), "prune_rate must lie in [0, 1], not 1.500000",

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,7 @@ TEST_CASE("wrong settings are refused") {
     using Run = Federation<Apfl<>, support::Quadratic<>>;
     CHECK_THROWS_WITH_AS((Run{{}, data, {.alpha = 1.5}}), "alpha must lie in [0, 1]", ConfigError);
     CHECK_THROWS_AS((Run{{}, data, {.alpha_rate = -1}}), ConfigError);
+    CHECK_THROWS_AS((Run{{}, data, {.alpha_rate = std::numeric_limits<double>::infinity()}}), ConfigError);
 }
 
 }  // namespace apfl_test

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -106,10 +107,13 @@ TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled
     CHECK(support::broken_laws(Ditto<>{.steps = 3, .own_steps = 2}) == "");
 }
 
-TEST_CASE("a negative lambda is refused") {
+TEST_CASE("a lambda that is negative or infinite is refused") {
     const auto data = support::quadratic_data({{{1, 4}}});
     CHECK_THROWS_WITH_AS((Federation<Ditto<>, support::Quadratic<>>{{}, data, {.lambda = -1}}),
-                         "lambda must be 0 or more", ConfigError);
+                         "lambda must be 0 or more, and finite, not -1.000000", ConfigError);
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    CHECK_THROWS_WITH_AS((Federation<Ditto<>, support::Quadratic<>>{{}, data, {.lambda = infinite}}),
+                         "lambda must be 0 or more, and finite, not inf", ConfigError);
 }
 
 }  // namespace ditto_test

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include <tessera/conformance.hpp>
 #include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedavg.hpp>
+#include <tessera/method/knn_per.hpp>
+#include <tessera/method/mtl.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/sample/everyone.hpp>
 
@@ -138,6 +141,23 @@ TEST_CASE("a decorated method trains as on the data that is left, and obeys the 
     CHECK_FALSE(same_bits(decorated.server().w, whole.server().w));
     CHECK(conformance::method<Fallback<FedAlt<>>>().empty());
     CHECK(conformance::method<Fallback<FedAvg<>>>().empty());
+}
+
+TEST_CASE("a decorated method refuses the uploads that it refuses alone") {
+    const auto verdict = [](const auto& method, std::size_t size) {
+        using Me = std::remove_cvref_t<decltype(method)>;
+        using M = nn::Mclr<support::Toy::width, support::Toy::classes>;
+        const Setup<Me, M> setup(M{}, method, {});
+        Server<Me, M> server(setup, 3);
+        server.open_round({{.client = 0}});
+        return server.accept(0, {Vec<float>(size), 0});
+    };
+    const std::size_t d = nn::Mclr<support::Toy::width, support::Toy::classes>::parameters;
+    CHECK(verdict(Fallback<Mtl<>>{}, d) == Verdict::accepted);
+    CHECK(verdict(Fallback<Mtl<>>{}, 1) == Verdict::wrong_size);
+    CHECK(verdict(Fallback<FedAvg<>>{}, d) == Verdict::accepted);
+    CHECK(verdict(Fallback<FedAvg<>>{}, 1) == Verdict::wrong_size);
+    CHECK(verdict(KnnPer<Mtl<>>{}, 1) == Verdict::wrong_size);
 }
 
 TEST_CASE("a share that leaves nothing to train or to judge on is refused") {

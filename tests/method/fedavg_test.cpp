@@ -83,7 +83,7 @@ TEST_CASE("with `steps` a visit takes that many batches of the client's stream, 
     forgetful.stateless = true;
     Federation<FedAvg<>, Net> again{{}, data, {.steps = 2}, forgetful};
     again.run(6, sample::Everyone{});
-    CHECK_FALSE(same_bits(again.server().w, end(2, 6)));  // starts the stream anew at every visit
+    CHECK_FALSE(same_bits(again.server().w, end(2, 6)));  // cannot go on where the stream stopped
 }
 
 TEST_CASE("no epochs and no steps move nothing") {

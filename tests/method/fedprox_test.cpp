@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -45,7 +47,11 @@ TEST_CASE("the stronger the pull, the less clients drift") {
     CHECK(drift(5) > 0);
 }
 
-TEST_CASE("a negative mu is refused") {
+TEST_CASE("a mu that is negative or infinite is refused") {
+    CHECK_THROWS_AS((Federation<FedProx<>, support::Quadratic<>>{{},
+                                                                 support::quadratic_data({{{1, 4}}}),
+                                                                 {.mu = std::numeric_limits<double>::infinity()}}),
+                    ConfigError);
     CHECK_THROWS_WITH_AS(
         (Federation<FedProx<>, support::Quadratic<>>{{}, support::quadratic_data({{{1, 4}}}), {.mu = -1}}),
         doctest::Contains("mu must be 0 or more"), ConfigError);

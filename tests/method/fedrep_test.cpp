@@ -40,6 +40,24 @@ TEST_CASE("L-ALT-6 FedRep is the head's epochs, then the body's") {
     CHECK(is_by_hand<Net>(alt, head));
 }
 
+TEST_CASE("FedRep's head takes its epochs to the end; FedAlt's personal phase stops after the paper's 1000 steps") {
+    constexpr std::size_t many = 300;  // of 4 to 6 batches each
+    const auto steps = [](auto method) {
+        method.order.v.rate = method.order.u.rate = 0;
+        method.order.epochs_v = many;
+        method.order.epochs_u = 0;
+        Setup<decltype(method), Net> setup(Net{}, method, usual);
+        const auto data = toy_data();
+        Client<decltype(method), Net> client(setup, 0, data[0]);
+        Workspace<float> workspace;
+        const Server<decltype(method), Net> server(setup, 1);
+        client.visit(server.state().w, 0, workspace);
+        return workspace.tally.steps;
+    };
+    CHECK(steps(FedRep<>{}) == many * 4);  // 17 examples in batches of 5
+    CHECK(steps(FedAlt<>{}) == 1000);
+}
+
 TEST_CASE("L-ALT-6 FedPer trains head and body together, LG-FedAvg keeps the body") {
     support::ByHand joint = head;
     joint.together = true;

@@ -70,6 +70,23 @@ TEST_CASE("L-SPA-1 and L-GEN-10 RSM with D = 1 is FedAvg with uniform weights, b
     }
 }
 
+TEST_CASE("masks are searched by the gradient as evaluated: dropout has no say") {
+    using First = nn::Linear<Toy::width, 10>;
+    using Last = nn::Linear<10, Toy::classes>;
+    const auto initial = initial_parameters(Net{}, Key{1});
+    const auto masks = [&](auto layers, std::uint64_t seed = usual.seed) {
+        using M = nn::Network<float, Toy::width, decltype(layers)>;
+        Federation<Dst, M> run{M{}, toy_data(), Dst{.local = {.rate = 0}}, {.seed = seed, .batch = 5, .rounds = 5}, initial};
+        run.round(sample::Everyone{});
+        std::vector<Mask> all;
+        for (Id k = 0; k < 6; ++k) all.push_back(run.server().mask(k));
+        return all;
+    };
+    const nn::Sequential<First, nn::LeakyRelu, Last> plain;
+    CHECK(masks(nn::Sequential<First, nn::LeakyRelu, nn::Dropout, Last>{}) == masks(plain));
+    CHECK(masks(plain, 4) != masks(plain));  // other batches
+}
+
 TEST_CASE("a sparse visit is billed what its mask leaves of the model, also behind a type-erased one") {
     const auto bill = [](auto run) { return run.round(sample::Everyone{}).flops; };
     const double dense = bill(federation(FedAvg<>{}));
@@ -79,6 +96,16 @@ TEST_CASE("a sparse visit is billed what its mask leaves of the model, also behi
     CHECK(half > 0.25 * dense);
     const nn::AnyModel<float> any{Net{}};
     CHECK(bill(Federation<Rsm, nn::AnyModel<float>>{any, toy_data(), Rsm{.masking = {.density = 0.5}}, usual}) == half);
+}
+
+TEST_CASE("a mask search by gradient is billed a dense batch (5.5), one by chance nothing") {
+    const auto bill = [](auto run) { return run.round(sample::Everyone{}).flops; };
+    const double still = bill(federation(Rsm{})), dense = Net{}.forward_flops();
+    CHECK(bill(federation(Dst{})) == still + 6 * 5 * 3 * dense);  // six clients, batches of five
+    CHECK(bill(federation(Dst{.masking = {.grow = mask::Grow::random}})) == still);
+    CHECK(bill(federation(Dst{.masking = {.prune_rate = 0}})) == still);
+    const nn::AnyModel<float> any{Net{}};
+    CHECK(bill(Federation<Dst, nn::AnyModel<float>>{any, toy_data(), Dst{}, usual}) == still + 6 * 5 * 3 * dense);
 }
 
 TEST_CASE("L-SPA-2 DST with a prune rate of 0 is RSM, bit for bit") {

@@ -249,6 +249,25 @@ TEST_CASE("frozen means frozen, with momentum too (D-FLOW-7)") {
     }
 }
 
+TEST_CASE("a visit is billed three passes: of w_l alone on zeta_l, of both branches and the router on zeta_g, twice") {
+    const Net model;
+    const double one = model.forward_flops(), router = Router{}.forward_flops(model.routes(MixAt::layer));
+    double local = 0, global = 0;  // examples
+    for (std::size_t k = 0; k < 6; ++k) {
+        local += static_cast<double>(half(false)[k].train.size());
+        global += static_cast<double>(half(true)[k].train.size());
+    }
+    const auto bill = [&]<class Me>(Me method) {
+        method.local_epochs = 2;
+        method.joint_epochs = 3;
+        return Federation<Me, Net>{{}, toy_data(), method, usual}.round(sample::Everyone{}).flops;
+    };
+    CHECK(bill(Flow<Router>{}) == 3 * (2 * local * one + 3 * global * 2 * (2 * one + router)));
+    CHECK(bill(Flow<Router>{.routing = {.global_loss = nn::GlobalLoss::global}}) ==
+          3 * (2 * local * one + 3 * global * (2 * one + router + one)));
+    CHECK(bill(Fixed{}) == 3 * (2 * local * one + 3 * global * 2 * one));  // no router, and no step of it
+}
+
 TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled; L-GEN-4, L-GEN-9") {
     CHECK(support::broken_laws<Flow<Router>, Net>({.gate = {.dropout = 0.3}}) == "");
     CHECK(support::broken_laws<Flow<Router>, Net>({.local = lively,

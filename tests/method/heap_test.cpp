@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include <tessera/mask/random_static.hpp>
 #include <tessera/method/apfl.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedspa.hpp>
@@ -26,6 +27,7 @@
 
 #include <support/counted_heap.hpp>
 #include <support/toy_data.hpp>
+#include <support/toy_numbers.hpp>
 
 namespace heap_test {
 
@@ -80,6 +82,35 @@ TEST_CASE("nor does a round with distillation, or with a frozen backbone") {
     const PerAda<> perada{.personal = {.momentum = 0.5}, .fold = {.kd_steps = 5, .kd_batch = 8}};
     CHECK(frugal(perada, Net{}));
     CHECK(frugal(perada, adapters));
+}
+
+// How often a visit asks for half as many numbers as the model has.
+template <class Masking>
+std::size_t dense_vectors(Arithmetic arithmetic) {
+    using Net = nn::Dnn<200, 100, 10>;
+    const FedSpa<Masking> method{.masking = {.density = 0.1}, .arithmetic = arithmetic};
+    const Net net;
+    const auto data = support::toy_dataset<float>(20, 200, 10);
+    const auto ids = support::first_ids(20);
+    const Vec<float> w0 = initial_parameters(net, Key{1});
+    Workspace<float> workspace;
+    const Site<Net> at{.model = &net, .examples = &data.examples(), .ids = ids, .key = Key{1}, .batch = 10,
+                       .rounds = 10, .initial = &w0, .workspace = &workspace};
+    const Mask mask = method.masking.first(net.layout(), Key{2});
+    detail::MaskedDown<float> down{packed(w0, mask), mask, 0};
+    detail::KnownMasks me;
+    support::large_allocations = 0;
+    support::large = sizeof(float) * Net::parameters / 2;
+    method.visit(at, std::move(down), me);
+    support::large = ~std::size_t{0};
+    return support::large_allocations;
+}
+
+TEST_CASE("a sparse visit has no vector as large as the model but the one gradient of a mask search") {
+    CHECK(dense_vectors<mask::RandomStatic>(Arithmetic::sparse) == 0);
+    CHECK(dense_vectors<mask::DynamicSparse>(Arithmetic::sparse) == 1);
+    CHECK(dense_vectors<mask::DynamicSparse>(Arithmetic::table) == 1);
+    CHECK(dense_vectors<mask::RandomStatic>(Arithmetic::dense) > 1);  // on zero-filled weights: the counter does count
 }
 
 }  // namespace heap_test

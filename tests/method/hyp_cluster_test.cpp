@@ -97,18 +97,20 @@ TEST_CASE("L-BASE-5 one cluster is FedAvg, bit for bit, whoever is sampled; two 
         return same;
     };
     CHECK(compare(1, fold::Mean{}));
-    CHECK(compare(1, fold::ServerMomentum<>{.server_momentum = 0.5}));  // each cluster has the fold's memory of its own
+    CHECK(compare(1, fold::ServerMomentum<>{.server_momentum = 0.5}));
     CHECK_FALSE(compare(2, fold::Mean{}));
 }
 
 TEST_CASE("L-BASE-5 two groups from mirrored models are two runs of FedAvg, bit for bit") {
-    const auto compare = [](const std::vector<std::size_t>& group_of) {
+    const auto compare = [](const std::vector<std::size_t>& group_of, auto fold) {
+        using Fold = decltype(fold);
         const auto all = two_groups(group_of);
         const Settings settings{.seed = seed, .batch = 5};
-        Federation<HypCluster<>, Mirrored> run{mirrored, all, {.local = {.rate = 0.3}, .epochs = 2}, settings};
+        Federation<HypCluster<rule::Sgd, Fold>, Mirrored> run{
+            mirrored, all, {.local = {.rate = 0.3}, .fold = fold, .epochs = 2}, settings};
         const auto first = run.server().clusters[0].w, second = run.server().clusters[1].w;
-        using Average = Federation<FedAvg<>, Mirrored>;
-        const FedAvg<> average{.local = {.rate = 0.3}, .epochs = 2};
+        using Average = Federation<FedAvg<rule::Sgd, Fold>, Mirrored>;
+        const FedAvg<rule::Sgd, Fold> average{.local = {.rate = 0.3}, .fold = fold, .epochs = 2};
         const std::uint32_t of_zero = choice(run, 0);  // what group 0 finds nearer
         Average zero{mirrored, only(all, {0, 2, 4}), average, settings, of_zero == 0 ? first : second};
         Average one{mirrored, only(all, {1, 3, 5}), average, settings, of_zero == 0 ? second : first};
@@ -120,8 +122,10 @@ TEST_CASE("L-BASE-5 two groups from mirrored models are two runs of FedAvg, bit 
         return same_bits(run.server().clusters[of_zero].w, zero.server().w) &&
                same_bits(run.server().clusters[1 - of_zero].w, one.server().w);
     };
-    CHECK(compare({0, 1, 0, 1, 0, 1}));
-    CHECK_FALSE(compare({0, 1, 0, 1, 0, 0}));  // a client of the other group is averaged where it belongs
+    CHECK(compare({0, 1, 0, 1, 0, 1}, fold::Mean{}));
+    CHECK_FALSE(compare({0, 1, 0, 1, 0, 0}, fold::Mean{}));  // a client of the other group is averaged where it belongs
+    // Each cluster has the fold's memory of its own.
+    CHECK(compare({0, 1, 0, 1, 0, 1}, fold::ServerMomentum<>{.server_momentum = 0.5}));
 }
 
 TEST_CASE("the choice is made before training, on training data, and serving makes the same one") {
@@ -159,6 +163,15 @@ TEST_CASE("a cluster that nobody chose keeps its bits, and only the chosen model
     run.run(3, sample::Everyone{});
     CHECK(same_bits(run.server().clusters[1 - chosen].w, before[1 - chosen].w));
     CHECK_FALSE(same_bits(run.server().clusters[chosen].w, before[chosen].w));
+}
+
+TEST_CASE("of models that suit a client equally the first is chosen") {
+    Federation<HypCluster<>, Net> run{{}, toy_data(), {.clusters = 3, .spread = 0}, usual};
+    const auto before = run.server().clusters;
+    for (Id k = 0; k < 6; ++k) CHECK(choice(run, k) == 0);
+    run.round(sample::Everyone{});
+    CHECK_FALSE(same_bits(run.server().clusters[0].w, before[0].w));
+    for (const std::size_t j : {1u, 2u}) CHECK(same_bits(run.server().clusters[j].w, before[j].w));
 }
 
 TEST_CASE("the models begin apart by keyed draws: the first at w0, none of them twice, all again with the seed") {

@@ -110,6 +110,23 @@ TEST_CASE("votes fade with the distance, and mix with the model as probabilities
                {square_a / (square_a + square_b), square_b / (square_a + square_b), 0}));
 }
 
+TEST_CASE("squared distances fade by the number of features, whichever of them it is that differs") {
+    using Plane = nn::Mclr<2, 2>;
+    data::Split split;
+    split.clients.push_back({.train = {0, 1}, .test = {2}, .key = 1});
+    const data::FederatedDataset data{
+        data::Dataset::own(std::vector<float>{1, -1, 1, 2, 0, 0}, {0, 1, 0}, 2), std::move(split)};  // D^2 is 2 and 5
+    const Federation<KnnPer<>, Plane> run{{},
+                                          data,
+                                          {.neighbours = 2, .lambda = 1, .fade = Fade::squared, .bandwidth = 3},
+                                          usual,
+                                          Vec<float>(Plane::parameters)};
+    const double a = std::exp(-2.0 / (2 * 3)), b = std::exp(-5.0 / (2 * 3));
+    const auto log_p = answers(run);
+    CHECK(std::fabs(std::exp(static_cast<double>(log_p[0])) - a / (a + b)) < 2e-6);
+    CHECK(std::fabs(std::exp(static_cast<double>(log_p[1])) - b / (a + b)) < 2e-6);
+}
+
 TEST_CASE("neighbours so far away that exp(-D) is 0 still vote, and nothing is infinite") {
     const std::vector<std::pair<float, int>> train{{5000, 0}, {5001, 1}};
     const double a = 1, b = std::exp(-1.0);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -123,15 +124,31 @@ TEST_CASE("uploads that do not fit are refused") {
     CHECK_FALSE(method.admits(server, Mtl<>::Upload<float>{Vec<float>(3), 2}));
 }
 
+TEST_CASE("a client cannot replace the model of another") {
+    const Setup<Mtl<>, Net> setup(Net{}, {}, usual);
+    Server<Mtl<>, Net> server(setup, 3);
+    server.open_round({{.client = 0}});
+    const Vec<float> w(setup.initial.size(), 1.0f);
+    CHECK(server.accept(0, {w, 2}) == Verdict::unexpected);
+    CHECK(server.accept(0, {w, 0}) == Verdict::accepted);
+    server.close_round();
+    CHECK(server.state().all[0] == w);
+    CHECK(server.state().all[2] == setup.initial);
+}
+
 TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled; L-GEN-4, L-GEN-9") {
     CHECK(support::broken_laws(Mtl<>{}) == "");
     CHECK(support::broken_laws(Mtl<>{.steps = 3}) == "");
 }
 
-TEST_CASE("a negative lambda is refused") {
+TEST_CASE("a lambda that is negative or infinite is refused") {
+    CHECK_THROWS_AS((Federation<Mtl<>, support::Quadratic<>>{{},
+                                                             support::quadratic_data({{{1, 4}}}),
+                                                             {.lambda = std::numeric_limits<double>::infinity()}}),
+                    ConfigError);
     CHECK_THROWS_WITH_AS(
         (Federation<Mtl<>, support::Quadratic<>>{{}, support::quadratic_data({{{1, 4}}}), {.lambda = -1}}),
-        "lambda must be 0 or more", ConfigError);
+        doctest::Contains("lambda must be 0 or more"), ConfigError);
 }
 
 }  // namespace mtl_test

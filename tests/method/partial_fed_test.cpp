@@ -140,6 +140,18 @@ TEST_CASE("samples are as frequent as the softmax of the logits says") {
     }
 }
 
+TEST_CASE("every batch draws anew: in a visit of 17 or more, each layer is trained as common and as own") {
+    // One draw for the whole visit would leave half of the layers as received; one a batch leaves 1 in 2^17.
+    const Federation<PartialFed<>, Net> run{{}, toy_data(), {.logit_rate = 0}, {.seed = 3, .batch = 1}};
+    Workspace<float> workspace;
+    for (Id k = 0; k < 6; ++k) {
+        const auto sent = run.at_client(k, workspace, [&](auto client, auto received, auto& space) {
+            return client.visit(std::move(received), 0, space).x;  // logits alike: the common layers
+        });
+        CHECK(layers_agree(sent, run.server().w) == std::pair(false, false));
+    }
+}
+
 TEST_CASE("the slope of the logits is that of the loss at the soft mixture, straight through the sample") {
     // A loss that is linear in the weights has the same gradient at the sample and at the mixture, so the
     // straight-through slope is the true one and differences can be held against it.
@@ -189,6 +201,17 @@ TEST_CASE("logits move at their own rate, in pairs") {
     CHECK(std::fabs(a[0] + a[1]) < 1e-12);  // what one gains the other loses, a few roundings of numbers below 1
 }
 
+TEST_CASE("the gradient of the logits is billed beside that of the weights") {
+    double examples = 0;
+    for (std::size_t k = 0; k < 6; ++k) examples += static_cast<double>(toy_data()[k].train.size());
+    const auto bill = [](double logit_rate) {
+        Federation<PartialFed<>, Net> run{{}, toy_data(), {.epochs = 2, .logit_rate = logit_rate}, usual};
+        return run.round(sample::Everyone{}).flops;
+    };
+    CHECK(bill(0.1) == 3 * 2 * examples * 2 * Net{}.forward_flops());
+    CHECK(bill(0) == 3 * 2 * examples * Net{}.forward_flops());
+}
+
 TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled; L-GEN-4, L-GEN-9") {
     CHECK(support::broken_laws<PartialFed<>, Net>({}) == "");
     CHECK(support::broken_laws(PartialFed<>{.steps = 3, .logit_rate = 1, .lean = 0.5}) == "");
@@ -197,7 +220,8 @@ TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled
 TEST_CASE("wrong settings are refused") {
     using Run = Federation<PartialFed<>, Net>;
     CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.temperature = 0}}), "temperature must be positive", ConfigError);
-    CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.logit_rate = -1}}), "logit_rate must be 0 or more", ConfigError);
+    CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.logit_rate = -1}}), doctest::Contains("logit_rate must be 0 or more"),
+                         ConfigError);
 }
 
 }  // namespace partial_fed_test

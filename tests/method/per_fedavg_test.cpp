@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -146,7 +147,10 @@ TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled
 
 TEST_CASE("wrong settings are refused") {
     const auto data = support::quadratic_data({{{1, 1}}});
-    CHECK_THROWS_WITH_AS((QuadraticRun{{}, data, {.alpha = -1}}), "alpha and beta_m must be 0 or more", ConfigError);
+    CHECK_THROWS_WITH_AS((QuadraticRun{{}, data, {.alpha = -1}}), doctest::Contains("alpha must be 0 or more"),
+                         ConfigError);
+    CHECK_THROWS_WITH_AS((QuadraticRun{{}, data, {.beta_m = std::numeric_limits<double>::infinity()}}),
+                         "beta_m must be 0 or more, and finite, not inf", ConfigError);
     CHECK_THROWS_WITH_AS((QuadraticRun{{}, data, {.delta = 0}}), "delta must be above 0", ConfigError);
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -397,7 +398,10 @@ TEST_CASE("public data: given, or what the split sets aside; none is refused bef
     CHECK_THROWS_WITH_AS((Federation<FedDf<>, Net<>>{{}, data, {.fold = lesson}, usual, {}, too_narrow}),
                          "the server has examples of 3 numbers, the model reads 8", ConfigError);
     CHECK_THROWS_WITH_AS((Federation<NoKd, Adapters<>>{adapters(), toy_data(), {.lambda = -1}}),
-                         "lambda and lambda_scale must be 0 or more", ConfigError);
+                         doctest::Contains("lambda must be 0 or more"), ConfigError);
+    CHECK_THROWS_WITH_AS(
+        (Federation<NoKd, Adapters<>>{adapters(), toy_data(), {.lambda_scale = std::numeric_limits<double>::infinity()}}),
+        doctest::Contains("lambda_scale must be 0 or more"), ConfigError);
 }
 
 }  // namespace perada_test

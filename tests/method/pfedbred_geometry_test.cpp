@@ -55,15 +55,15 @@ const sample::Uniform all_train{.count = 3, .everyone_trains = true};
 }  // namespace
 
 TEST_CASE("L-BRED-13 the general geometry with half the square is the Euclidean path") {
-    const auto gap = [](auto divergence, auto prior) {
+    const auto gap = [](auto divergence, auto prior, double clip = 0) {
         FedBreD<decltype(prior), decltype(divergence)> general{.prior = prior,
                                                                .divergence = divergence,
-                                                               .local = {.rate = 0.03},
+                                                               .local = {.rate = 0.03, .clip = clip},
                                                                .alpha_m = 0.02,
                                                                .steps = 4,
                                                                .inner_steps = 3};
         FedBreD<decltype(prior)> plain{
-            .prior = prior, .local = {.rate = 0.03}, .alpha_m = 0.02, .steps = 4, .inner_steps = 3};
+            .prior = prior, .local = {.rate = 0.03, .clip = clip}, .alpha_m = 0.02, .steps = 4, .inner_steps = 3};
         Federation<decltype(general), Long> a{{}, toy_data(), general, usual};
         Federation<decltype(plain), Long> b{{}, toy_data(), plain, usual};
         a.run(4, all_train);
@@ -76,6 +76,7 @@ TEST_CASE("L-BRED-13 the general geometry with half the square is the Euclidean 
     CHECK(gap(divergence::General<HalfSquare>{}, Identity{}) < 1e-12);
     CHECK(gap(divergence::General<HalfSquare>{}, Hybrid{}) < 1e-12);
     CHECK(gap(divergence::DiagonalGaussian{ones}, Hybrid{}) < 1e-12);
+    for (const double clip : {0.5, 0.1}) CHECK(gap(divergence::General<HalfSquare>{}, Hybrid{}, clip) < 1e-12);
     CHECK(gap(divergence::DiagonalGaussian{twos}, Hybrid{}) > 1e-4);
 }
 

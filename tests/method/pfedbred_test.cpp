@@ -8,6 +8,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -326,7 +327,10 @@ TEST_CASE("wrong settings are refused before round one") {
     const auto make = [](auto method) {
         return Federation<decltype(method), support::Quadratic<>>{{}, support::quadratic_data({{{a, c}}}), method};
     };
-    CHECK_THROWS_WITH_AS(make(FedBreD<>{.lambda = -1}), "lambda and alpha_m must be 0 or more", ConfigError);
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    CHECK_THROWS_WITH_AS(make(FedBreD<>{.lambda = -1}), doctest::Contains("lambda must be 0 or more"), ConfigError);
+    CHECK_THROWS_WITH_AS(make(FedBreD<>{.lambda = infinite}), doctest::Contains("and finite"), ConfigError);
+    CHECK_THROWS_WITH_AS(make(FedBreD<>{.alpha_m = infinite}), doctest::Contains("alpha_m must be"), ConfigError);
     CHECK_THROWS_AS(make(FedBreD<>{.alpha_m = std::nan("")}), ConfigError);
     CHECK_THROWS_WITH_AS(make(FedBreD<>{.local = {.rate = -1}}), doctest::Contains("rate"), ConfigError);
     CHECK_THROWS_WITH_AS(make(FedBreD<LossGradient>{.prior = {.eta_a = -1}}), doctest::Contains("eta_a"), ConfigError);

@@ -97,4 +97,29 @@ TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled
     CHECK(support::broken_laws<PiFlow<Router>, Net>({.pi = Pi::tied, .alternate = Alternate::global_first}) == "");
 }
 
+TEST_CASE("two branches cannot both descend the loss of one") {
+    PiFlow<Router> method{.routing = {.global_loss = nn::GlobalLoss::global}};
+    CHECK_THROWS_WITH_AS((Federation<PiFlow<Router>, Net>{{}, toy_data(), method, usual}),
+                         doctest::Contains("leave global_loss=personalized or set pi=tied"), ConfigError);
+    method.pi = Pi::tied;  // whose objective that is anyway
+    Federation<PiFlow<Router>, Net> said{{}, toy_data(), method, usual};
+    Federation<PiFlow<Router>, Net> unsaid{{}, toy_data(), {.pi = Pi::tied}, usual};
+    for (auto* run : {&said, &unsaid}) run->run(2, sample::Everyone{});
+    CHECK(said.fingerprint() == unsaid.fingerprint());
+}
+
+TEST_CASE("a visit is billed three passes of what runs: the router's step both branches, the tied step one") {
+    const auto bill = [](Pi pi) {
+        Federation<PiFlow<Router>, Net> run{
+            {}, toy_data(), {.joint_epochs = 2, .halves = {.split = SplitBy::none}, .pi = pi}, usual};
+        return run.round(sample::Everyone{}).flops;
+    };
+    double examples = 0;
+    for (std::size_t k = 0; k < 6; ++k) examples += static_cast<double>(toy_data()[k].train.size());
+    const Net model;
+    const double one = model.forward_flops(), both = 2 * one + Router{}.forward_flops(model.routes(MixAt::layer));
+    CHECK(bill(Pi::two_global) == 3 * 2 * examples * (both + both));
+    CHECK(bill(Pi::tied) == 3 * 2 * examples * (both + one));
+}
+
 }  // namespace pi_flow_test

@@ -9,6 +9,7 @@
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/fedavg_ft.hpp>
 #include <tessera/method/ft_part.hpp>
+#include <tessera/method/pfedme.hpp>
 #include <tessera/nn/any_model.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/evaluate.hpp>
@@ -91,6 +92,44 @@ TEST_CASE("(c) tunes v alone for the epochs asked, at a constant rate, and keeps
     CHECK(evaluate<Which::personal, SplitOf::train>(run).loss(Average::pooled).value.get() <
           evaluate<Which::personal, SplitOf::train>(without).loss(Average::pooled).value.get());
     CHECK(run.fingerprint() == before);
+}
+
+TEST_CASE("(c) runs at a constant rate also where its rule has a schedule that ends at 0") {
+    const Where v = on<scope::Head>(Net{});
+    const auto after = [](auto method) {
+        Federation<decltype(method), Net> run{{}, toy_data(), method, usual};
+        run.run(4, sample::Everyone{});
+        return run;
+    };
+    // What a client is served is the model it would have without tuning, walked on by the rule without its schedule.
+    const auto tunes_fully = [](const auto& run, const auto& untuned, const Terms<float>& terms, auto&& batches) {
+        Workspace<float> workspace;
+        for (Id k = 0; k < 6; ++k) {
+            auto w = served(untuned, k);
+            CHECK_FALSE(same_bits(served(run, k), w));
+            const auto at = run.setup().site(run.data()[k], k, 4, workspace);
+            descend(at, w, batches(at, k), rule::Sgd{.rate = 0.2}, terms);
+            CHECK(same_bits(served(run, k), w));
+        }
+    };
+    const auto two_epochs = [](const auto& at, Id) { return at.epochs(2, Pass::own); };
+    for (const auto decay : {rule::Decay::linear, rule::Decay::cosine, rule::Decay::step}) {
+        const rule::Sgd falling{.rate = 0.2, .schedule = {.decay = decay, .every = 1}};
+        const auto alt = [&](std::size_t n) { return after(FedAlt<>{.tune_epochs = n, .tune = falling}); };
+        tunes_fully(alt(2), alt(0), {.on = v}, two_epochs);
+        const auto part = [&](std::size_t n) {
+            return after(FtPart<>{.local = falling, .tune_epochs = n, .tune = falling});
+        };
+        tunes_fully(part(2), part(0), {.on = v}, two_epochs);
+        const auto whole = [&](std::size_t n) { return after(FedAvgFt<>{.local = falling, .tune_epochs = n}); };
+        tunes_fully(whole(2), whole(0), {}, two_epochs);
+        const auto me = [&](std::size_t n) { return after(PFedMe<>{.local = falling, .lambda = 1, .tune_steps = n}); };
+        const auto run = me(3);
+        tunes_fully(run, me(0), {}, [&](const auto& at, Id k) {
+            auto cursor = run.client(k).cursor;
+            return at.stream(cursor, 3);
+        });
+    }
 }
 
 TEST_CASE("the global model of a split run is u with the v that everybody started from") {

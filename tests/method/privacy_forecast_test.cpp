@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include <doctest/doctest.h>
 
+#include <tessera/core/bytes.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
@@ -55,18 +58,51 @@ TEST_CASE("a forecast is what the run then costs, bit for bit, and changes nothi
     CHECK(more.dearest(1e-5).epsilon > ahead.dearest(1e-5).epsilon);
 }
 
-TEST_CASE("a run stops before the round that would pass its budget, with everything as it was") {
+// Small clients pay more a visit: 0 and 3 have 17 examples, 1 and 4 have 22, 2 and 5 have 27.
+TEST_CASE("whose budget a visit would pass is left out, and a run stops when nobody has anything left") {
     const auto free = ditto(1.2);
     const auto ahead = privacy_forecast(free, sample::Everyone{}, 10);
     const double budget = (ahead.dearest(1e-5, 3).epsilon + ahead.dearest(1e-5, 4).epsilon) / 2;
     REQUIRE(ahead.rounds_within(budget, 1e-5) == 3);
-    auto run = ditto(1.2, budget);
-    for (int r = 0; r < 3; ++r) CHECK_NOTHROW(run.round(sample::Everyone{}));
+    auto run = ditto(1.2, budget), wired = ditto(1.2, budget);
+    wired.over_the_wire();
+    for (int r = 0; r < 3; ++r) {
+        CHECK(run.round(sample::Everyone{}).over_budget == 0);
+        wired.round(sample::Everyone{});
+    }
+    const auto spent = run.client(0).ledger[0].steps, of_another = run.client(2).ledger[0].steps;
+    const auto fourth = run.round(sample::Everyone{});
+    CHECK(fourth.over_budget == 2);
+    CHECK(fourth.trained == 4);
+    CHECK(fourth.outcome.merged == 4);
+    CHECK(fourth.outcome.counted);
+    CHECK(run.client(0).ledger[0].steps == spent);
+    CHECK(run.client(2).ledger[0].steps > of_another);
+    CHECK(wired.round(sample::Everyone{}).state == fourth.state);
+    CHECK(privacy_forecast(run, sample::Everyone{}, 5).rounds_within(budget, 1e-5) == 0);
+    // From a checkpoint on, as if never stopped.
+    Bytes saved;
+    run.save(saved);
+    auto again = ditto(1.2, budget);
+    Reader reader(saved);
+    again.restore(reader);
+    std::size_t rounds = 4;
+    try {
+        for (; rounds < 100; ++rounds) {
+            const auto report = run.round(sample::Everyone{});
+            CHECK(again.round(sample::Everyone{}).state == report.state);
+        }
+        FAIL("went on");
+    } catch (const BudgetError& e) {
+        CHECK(e.epsilon > budget);
+    }
+    CHECK(rounds > 4);
+    CHECK(run.rounds_done() == rounds);
     const auto before = run.fingerprint();
     CHECK_THROWS_AS(run.round(sample::Everyone{}), BudgetError);
     CHECK(run.fingerprint() == before);
-    CHECK(run.rounds_done() == 3);
     CHECK(dearest(run) <= budget);
+    for (Id k = 0; k < run.size(); ++k) CHECK(run.setup().method.over_budget(run.client(k), k));
     // A device of its own: nothing is sent, so nothing is spent.
     Workspace<float> workspace;
     Client<Private<Ditto<Noisy>>, Net> device(run.setup(), 0, run.data()[0], run.client(0));
@@ -76,6 +112,77 @@ TEST_CASE("a run stops before the round that would pass its budget, with everyth
     auto on = ditto(1.2);
     for (int r = 0; r < 4; ++r) on.round(sample::Everyone{});
     CHECK(dearest(on) > budget);
+}
+
+TEST_CASE("a budget that not one visit keeps to: nothing is spent, and a forecast says so") {
+    auto run = ditto(1.2, 0.01);
+    const auto before = run.server().w;
+    CHECK(privacy_forecast(run, sample::Everyone{}, 5).rounds_within(0.01, 1e-5) == 0);
+    CHECK_THROWS_AS(run.round(sample::Everyone{}), BudgetError);
+    // Two of six a round: they are found out two by two, the rounds have nobody, and the last of them ends it.
+    std::size_t rounds = 0;
+    try {
+        for (; rounds < 200; ++rounds) {
+            const auto report = run.round(sample::Uniform{2});
+            CHECK(report.over_budget == 2);
+            CHECK_FALSE(report.outcome.counted);
+        }
+        FAIL("went on");
+    } catch (const BudgetError&) {
+    }
+    CHECK(rounds >= 2);
+    CHECK(same_bits(run.server().w, before));
+    for (Id k = 0; k < run.size(); ++k) CHECK(run.client(k).ledger.empty());
+}
+
+TEST_CASE("a quorum is of those who may still come") {
+    const auto ahead = privacy_forecast(ditto(1.2), sample::Everyone{}, 4);
+    const double budget = (ahead.dearest(1e-5, 3).epsilon + ahead.dearest(1e-5, 4).epsilon) / 2;
+    const Noisy rule{.rate = 0.1, .clip = 1, .noise = 1.2};
+    auto all = usual;
+    all.quorum = 1;
+    Run run{{}, toy_data(), {.inner = {.local = rule, .personal = rule}, .epsilon = budget}, all};
+    for (int r = 0; r < 3; ++r) run.round(sample::Everyone{});
+    const auto fourth = run.round(sample::Everyone{});
+    CHECK(fourth.over_budget == 2);
+    CHECK(fourth.outcome.counted);
+}
+
+// A model that fails on the examples of one client, once it is told to.
+namespace {
+struct Fragile : Net {
+    const bool* fails = nullptr;
+    const Index* first = nullptr;
+    double clipped_sum(In<float> w, const Batch<float>& b, const Clip<float>& clip, Out<float> out) const {
+        if (fails && *fails && b.ids()[0] >= *first) throw Error("out of memory, say");
+        return Net::clipped_sum(w, b, clip, out);
+    }
+};
+}  // namespace
+
+TEST_CASE("what others had sent is paid for, also where somebody's visit fails") {
+    const auto data = toy_data();
+    const Index last = data[5].train[0];
+    bool fails = false;
+    Fragile model;
+    model.fails = &fails;
+    model.first = &last;
+    Federation<Private<FedAvg<Noisy>>, Fragile> run{model, data, {.inner = {.local = {.clip = 1, .noise = 1}}}, usual};
+    run.round(sample::Everyone{});
+    const auto w = run.server().w;
+    std::vector<std::uint64_t> before;
+    for (Id k = 0; k < 6; ++k) before.push_back(run.client(k).ledger[0].steps);
+    fails = true;
+    CHECK_THROWS_AS(run.round(sample::Everyone{}), Error);
+    CHECK(same_bits(run.server().w, w));
+    CHECK(run.client(5).ledger[0].steps == before[5]);
+    std::size_t paid = 0;
+    for (Id k = 0; k < 5; ++k) {
+        const auto now = run.client(k).ledger[0].steps;
+        CHECK((now == before[k] || now == 2 * before[k]));
+        paid += now > before[k];
+    }
+    CHECK(paid > 0);  // visited before the one that failed
 }
 
 TEST_CASE("noise by forecast: the whole run keeps to the budget it was made for") {

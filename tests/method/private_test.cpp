@@ -12,6 +12,7 @@
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/scope.hpp>
 #include <tessera/method/ditto.hpp>
+#include <tessera/method/fallback.hpp>
 #include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/fedavg_ft.hpp>
@@ -192,9 +193,37 @@ TEST_CASE("a wrong delta, or a wrong rule inside, is refused before round one") 
     };
     CHECK_NOTHROW(forgetful(false));
     CHECK_THROWS_AS(forgetful(true), ConfigError);  // clients that forget their ledgers
+    using Around = Fallback<Private<FedAvg<Noisy>>>;  // and so inside another method
+    CHECK_NOTHROW((Federation<Around, Net>{{}, toy_data(), Around{}, usual}));
+    CHECK_THROWS_AS((Federation<Around, Net>{{}, toy_data(), Around{}, {.seed = 3, .batch = 5, .stateless = true}}),
+                    ConfigError);
+    // A personal part that serving would train without noise.
+    using Alt = Private<FedAlt<scope::Head, Noisy>>;
+    const auto tuned = [](std::size_t epochs) {
+        Federation<Alt, Net> run{{}, toy_data(), Alt{.inner = {.tune_epochs = epochs}}, usual};
+    };
+    CHECK_NOTHROW(tuned(0));
+    CHECK_THROWS_WITH_AS(tuned(1),
+                         "tune_epochs must be 0 in a private method: it trains the personal part on data without noise "
+                         "whenever a model is served, and no epsilon covers that",
+                         ConfigError);
     using Run = Federation<Private<FedAvg<Noisy>>, Net>;
     CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.delta = 0}, usual}), "delta must lie in (0, 1)", ConfigError);
     CHECK_THROWS_AS((Run{{}, toy_data(), {.inner = {.local = {.clip = -1}}}, usual}), ConfigError);
+}
+
+TEST_CASE("a budget holds inside another method too") {
+    using Around = Fallback<Private<FedAvg<Noisy>>>;
+    Federation<Around, Net> run{{}, toy_data(), {.inner = {.inner = {.local = noisy}, .epsilon = 12}}, usual};
+    std::size_t rounds = 0, left_out = 0;
+    try {
+        for (; rounds < 100; ++rounds) left_out += run.round(sample::Everyone{}).over_budget;
+        FAIL("went on");
+    } catch (const BudgetError&) {
+    }
+    CHECK(rounds > 0);
+    CHECK(left_out > 0);  // small clients pay more a visit
+    for (Id k = 0; k < 6; ++k) CHECK(run.setup().method.inner.spent(run.client(k)).epsilon <= 12);
 }
 
 TEST_CASE("what was sent is spent, also where the round or the visit did not count") {
@@ -246,6 +275,14 @@ TEST_CASE("a statement names the weakest of a method's noises") {
     CHECK(words(system, system) == privacy::Noise{system}.words());
     CHECK(words(system, keyed) == privacy::Noise{keyed}.words());
     CHECK(words(keyed, system) == privacy::Noise{keyed}.words());
+    const auto afresh = [](privacy::Source local, privacy::Source personal) {
+        Me method;
+        method.inner.local.source.source = local, method.inner.personal.source.source = personal;
+        return draws_afresh(method);
+    };
+    CHECK(afresh(system, keyed));
+    CHECK(afresh(keyed, system));
+    CHECK_FALSE(afresh(keyed, keyed));
 }
 
 TEST_CASE("a method without personal models has none under Private either") {

@@ -9,6 +9,7 @@
 #include <tessera/conformance.hpp>
 #include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedsim.hpp>
+#include <tessera/method/ft_part.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -117,10 +118,27 @@ TEST_CASE("what a client lacks is 0 in its model and does not move") {
     }
 }
 
+TEST_CASE("FT (part.) tunes of a model what the client has") {
+    const auto run = ran<FtPart<ByDevice>>(2);
+    Workspace<float> workspace;
+    for (Id k = 0; k < 6; ++k) {
+        const auto w = run.at_client(k, workspace, [&](const auto& client, auto received, auto& space) {
+            return client.serve(std::move(received), 2, space).parameters;
+        });
+        const auto tuned = [&](const char* name) {
+            const Where lane = on(scope::Chosen(name), Lanes{});
+            return gather(w, lane) != gather(run.server().w, lane);
+        };
+        CHECK(tuned("named:small") == (k != 5 && k % 2 == 0));
+        CHECK(tuned("named:large") == (k != 5 && k % 2 == 1));
+        CHECK_FALSE(tuned("named:shared"));
+    }
+}
+
 TEST_CASE("a client without a personal part trains the shared model alone") {
     const auto data = toy_data();
-    data::Split only;
-    only.clients.assign(6, data.split().clients[5]);
+    data::Split only = data.split();
+    only.clients.resize(6);
     for (std::size_t k = 0; k < 5; ++k) only.clients[k].train.clear();  // client 5 is the one that trains
     const data::FederatedDataset one{data.pool(), only};
     const Settings usual{.seed = 2, .batch = 5};

@@ -50,6 +50,16 @@ TEST_CASE("the loss of several labels is the mean of their cross-entropies") {
     CHECK(loss_of(Batch<double>(data.examples(), {}), {}) == 0);
 }
 
+TEST_CASE("by hand: an example's weight multiplies its part of the loss, not the number of examples") {
+    const auto data = data::Dataset::multi_label(std::vector<double>{0, 0}, {1, 0, 0, 1}, 2);
+    const std::vector<Index> both{0, 1};
+    const std::vector<double> weights{3, 0.5};
+    const Batch<double> batch(data.examples(), both, weights);
+    // Right or wrong by ln 3: losses of ln(4/3) and ln 4. The first example is (right, right), the second (right, wrong).
+    const double s = std::log(3.0), right = std::log(4.0 / 3), wrong = std::log(4.0);
+    CHECK(loss_of(batch, {s, -s, -s, -s}) == doctest::Approx((3 * 2 * right + 0.5 * (right + wrong)) / 4).epsilon(1e-14));
+}
+
 TEST_CASE("its gradient is that of differences, also with weights") {
     const auto data = several();
     const std::vector<double> weights{1, 0.25, 2, 0};
@@ -110,6 +120,10 @@ TEST_CASE("examples of the other kind are refused with a sentence") {
     CHECK_THROWS_AS(BinaryCrossEntropy::gradient<double>(Batch<double>(marked.examples(), one), three), ConfigError);
     CHECK_THROWS_WITH_AS(nn::SoftmaxCrossEntropy::gradient<double>(Batch<double>(marked.examples(), one), two),
                          doctest::Contains("needs one class an example"), ConfigError);
+    const auto many = data::Dataset::own(std::vector<double>{0}, {0}, 200);
+    CHECK_THROWS_WITH_AS(nn::SoftmaxCrossEntropy::gradient<double>(Batch<double>(many.examples(), one), two),
+                         doctest::Contains("needs an output for each class"), ConfigError);
+    CHECK_NOTHROW(nn::SoftmaxCrossEntropy::gradient<double>(Batch<double>(labelled.examples(), one), three));
 }
 
 }  // namespace loss_test

@@ -85,6 +85,7 @@ TEST_CASE("each step's objective writes its own coordinates and no others") {
     CHECK(c.objective(terms, Moves::router).on().size(x.size()) == p);
     CHECK(c.objective(terms, Moves::global).on().size(x.size()) == d);
     CHECK(c.objective(terms, Moves::branches).on().size(x.size()) == 2 * d);
+    CHECK(c.objective(terms, Moves::tied).on().size(x.size()) == d);
 }
 
 TEST_CASE("global_loss = global descends the loss of w_g alone, bit for bit (D-FLOW-2)") {
@@ -162,6 +163,18 @@ TEST_CASE("the regularisers as the papers and programs write them (D-FLOW-3)") {
     CHECK(nn::RoutingTerms{.gamma = 0, .eps = 0}.price(0, 0, 1, 1).value == 0);
 }
 
+TEST_CASE("operations of a pass: both branches and the router, or w_g where its loss alone is descended") {
+    const Case<float> c;
+    const double model = c.net.forward_flops(), both = 2 * model + c.gate.forward_flops(c.net.routes(MixAt::layer));
+    const nn::RoutingTerms released{.global_loss = nn::GlobalLoss::global};
+    for (const auto moves : {Moves::all, Moves::router, Moves::global, Moves::branches})
+        CHECK(c.objective({}, moves).forward_flops() == both);
+    CHECK(both > 2 * model);
+    CHECK(c.objective({}, Moves::tied).forward_flops() == model);
+    CHECK(c.objective(released, Moves::global).forward_flops() == model);
+    CHECK(c.objective(released, Moves::router).forward_flops() == both);
+}
+
 TEST_CASE("L-FLOW-9 without a second branch the output does not depend on psi and is the global one") {
     const Case<float> c;
     auto x = c.x();
@@ -174,7 +187,7 @@ TEST_CASE("L-FLOW-9 without a second branch the output does not depend on psi an
         CHECK(routed == plain);
     }
     const double loss = c.net.gradient(In<float>(x).first(c.d), b, expected);
-    CHECK(c.objective({}, Moves::global).gradient(x, b, out) == loss);
+    CHECK(c.objective({}, Moves::tied).gradient(x, b, out) == loss);
     CHECK(std::vector<float>(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(c.d)) == expected);
     CHECK(out.back() == 77.0f);
 }
@@ -229,7 +242,7 @@ TEST_CASE("layout: the model's, the router's, the local copy's; wrong terms are 
     const Case<float> c;
     const auto objective = c.objective({});
     const Layout layout = objective.layout();
-    CHECK(layout.front().name.view() == "0.weight");
+    CHECK(layout.front().name.view() == "global.0.weight");
     CHECK(layout[4].name.view() == "router.0.weight");
     CHECK(layout[4].part == Part::router);
     CHECK(layout[4].offset == c.d);

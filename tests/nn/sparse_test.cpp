@@ -308,6 +308,10 @@ TEST_CASE("images stay bytes until they are read") {
     CHECK(same_bits(a, b));
     sparse.predict(at.packed, at.batch(), c);
     CHECK_FALSE(same_bits(a, c));
+    Vec<float> dense(at.whole.size()), in_place(dense.size());
+    CHECK(sparse.full_gradient(at.packed, Batch<float>(raw, at.ids), in_place) ==
+          at.model.gradient(at.whole, Batch<float>(raw, at.ids), dense));
+    CHECK(same_bits(in_place, dense));
 }
 
 namespace {

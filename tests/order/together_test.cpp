@@ -68,6 +68,7 @@ TEST_CASE("a visit has one budget") {
             Bench<Coupled> bench(ten, 2);  // five batches an epoch
             Vec<double> w{1, 1};
             order(bench.site(), w, v, u);
+            CHECK(bench.tally().examples == 2 * bench.steps());
             return bench.steps();
         };
         CHECK(steps({}) == 5);

@@ -31,18 +31,16 @@ Forecast ten_rounds(double noise = 1) {
 }  // namespace
 
 TEST_CASE("a visit within the budget passes, one beyond it is refused with the client and both numbers") {
-    Vec<Spent> ledger{{0.1, 1, 20}};
-    const double spent = epsilon_of(ledger[0]);
-    CHECK_NOTHROW(privacy::keep_within(spent, 1e-5, ledger, 7));  // all of it may be spent
-    try {
-        privacy::keep_within(std::nextafter(spent, 0.0), 1e-5, ledger, 7);
-        FAIL("passed");
-    } catch (const BudgetError& e) {
-        CHECK(e.client == 7);
-        CHECK(e.epsilon == spent);
-        CHECK(std::string(e.what()).find("client 7 would have spent an epsilon of " + std::to_string(spent)) == 0);
-    }
-    CHECK_THROWS_AS(privacy::keep_within(1e9, 1e-5, Vec<Spent>{{1, 0, 1}}, 0), BudgetError);  // no noise: infinite
+    const Vec<Spent> ledger{{0.1, 1, 15}}, price{{0.1, 1, 5}};
+    const double spent = epsilon_of({0.1, 1, 20});
+    CHECK_FALSE(privacy::over_budget(spent, 1e-5, ledger, price, 7));  // all of it may be spent
+    const auto refused = privacy::over_budget(std::nextafter(spent, 0.0), 1e-5, ledger, price, 7);
+    REQUIRE(refused);
+    CHECK(refused->client == 7);
+    CHECK(refused->epsilon == spent);
+    CHECK(std::string(refused->what()).find("client 7 would have spent an epsilon of " + std::to_string(spent)) == 0);
+    CHECK(privacy::over_budget(1e9, 1e-5, {}, {{1, 0, 1}}, 0));        // no noise: infinite
+    CHECK_FALSE(privacy::over_budget(0, 1e-5, ledger, {{1, 0, 1}}, 0));  // no budget
 }
 
 TEST_CASE("a forecast adds up visits, client by client, on top of what is spent") {

@@ -250,6 +250,23 @@ TEST_CASE("an ablation stands settings and effects side by side") {
     CHECK(cell(table, table.categories[1], "harmed") == 0);
 }
 
+TEST_CASE("settings that runs of one method differ in") {
+    std::vector<RunRecord> runs{four_clients(), four_clients()};
+    for (auto& run : runs) run.set("algorithm", "fedalt");
+    for (auto& run : runs) run.set("rounds", 3);
+    runs[0].set("seed", 1);
+    runs[1].set("seed", 2);
+    CHECK(changed_settings(runs, {"seed"}).empty());
+    runs[0].set("scope", "input");
+    runs[1].set("scope", "output");
+    runs[1].set("dropout", 0.3);  // the first run has no such setting
+    CHECK(changed_settings(runs, {"seed"}) == std::vector<std::string>{"scope", "dropout"});
+    CHECK(changed_settings(runs, {}) == std::vector<std::string>{"seed", "scope", "dropout"});
+    runs[1].set("algorithm", "ditto");  // other methods have other settings
+    CHECK(changed_settings(runs, {"seed"}).empty());
+    CHECK(changed_settings({}, {}).empty());
+}
+
 TEST_CASE("loss deviation per class, own data: weighted by examples, 0 where a client has none") {
     // Class 0: means 1 (2 examples) and 4 (1): common 2. Class 1: only client 1, mean 3: common 3.
     const std::vector<ClassLoss> all{{0, {2, 0}, {2, 0}}, {1, {4, 6}, {1, 2}}};
@@ -293,7 +310,9 @@ TEST_CASE("training memory is four bytes for three u and two v, beside the buffe
     extra.validate();
     CHECK(extra.series[0].y == std::vector<double>{18, 16, 30});
     CHECK(extra.series[1].y == std::vector<double>{3, 3, 3});
+    CHECK(extra.caption.find("and the buffers of back-propagation") != std::string::npos);
     CHECK(memory_estimate(10, 5).series.size() == 1);
+    CHECK(memory_estimate(10, 5).caption.find("are not counted") != std::string::npos);
 }
 
 TEST_CASE("exponential smoothing by hand, with gaps") {

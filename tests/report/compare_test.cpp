@@ -186,6 +186,31 @@ TEST_CASE("a method without a personal model stands with its global one, unless 
                          doctest::Contains("no final evaluation in common"), tessera::ConfigError);
 }
 
+TEST_CASE("of runs with stages the last are compared, also where an earlier one had personal models") {
+    const auto staged = [](double value, Which model, const char* stage) {
+        auto e = accuracy(value, model);
+        e.stage = stage;
+        return e;
+    };
+    auto plain = run_of(0.7, 1), own = run_of(0.8, 1);
+    plain.final_evaluations = {staged(0.3, Which::global, "backbone"), staged(0.4, Which::personal, "backbone"),
+                               staged(0.5, Which::global, "fedavg")};
+    plain.rounds = {{.round = 1, .evaluations = {plain.final_evaluations[0], plain.final_evaluations[1]}},
+                    {.round = 2, .evaluations = {plain.final_evaluations[2]}}};
+    for (auto& client : plain.per_client) std::swap(client.accuracy_global, client.accuracy_personal);
+    own.final_evaluations = {staged(0.3, Which::global, "backbone"), staged(0.4, Which::personal, "backbone"),
+                             staged(0.6, Which::personal, "perada")};
+    own.rounds = {{.round = 1, .evaluations = {own.final_evaluations[0], own.final_evaluations[1]}},
+                  {.round = 2, .evaluations = {own.final_evaluations[2]}}};
+    const auto both = compare({plain}, {own}, "fedavg", "perada"), turned = compare({own}, {plain}, "perada", "fedavg");
+    REQUIRE(both.numbers.size() == 1);
+    CHECK(both.numbers[0].mean_a == 0.5);
+    CHECK(both.numbers[0].mean_b == 0.6);
+    CHECK(both.by_client.size() == 40);
+    REQUIRE(turned.numbers.size() == 1);
+    CHECK(turned.numbers[0].mean_b == 0.5);
+}
+
 TEST_CASE("kept hits say who gets which examples right") {
     auto a = run_of(0.7, 1, "one", 2), b = run_of(0.7, 2, "one", 2);
     CHECK_FALSE(compare({a}, {b}, "a", "b").overlap.has_value());

@@ -102,6 +102,12 @@ TEST_CASE("clients, with as many label columns as the widest") {
                                               "train_accuracy_personal", "label_0", "label_1"});
     CHECK(rows[1] == std::vector<std::string>{"3", "8", "4", "0.5", "0.75", "0.25", "", "", "", "", "5", "3"});
     CHECK(rows[2] == std::vector<std::string>{"4", "2", "0", "", "", "", "", "", "", "", "0", "0"});
+    run.per_client[1].name = "s,1";
+    const auto named = read(clients_csv(run));
+    CHECK(named[0][1] == "name");
+    CHECK(named[1][1].empty());
+    CHECK(named[2][1] == "s,1");
+    CHECK(std::vector(named[2].begin() + 2, named[2].end()) == std::vector(rows[2].begin() + 1, rows[2].end()));
 }
 
 TEST_CASE("the decimal point is a point in every locale") {

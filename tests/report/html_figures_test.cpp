@@ -95,6 +95,17 @@ TEST_CASE("accuracies of clients fall into bins that hold all of them") {
     CHECK(count(drawn, "<li ") == 2);
 }
 
+TEST_CASE("clients that have names are called by them, and the time of a round is said to be without its evaluation") {
+    RunRecord run = some_run(1, 0.8);
+    run.per_client[3].name = "<Hamlet>";
+    const std::string page = to_html({run}, "A run");
+    for (const char* id : {"gain-sorted", "data"}) {
+        CHECK(figure(page, id).find("client 3 (&lt;Hamlet&gt;): ") != std::string::npos);
+        CHECK(figure(page, id).find("client 2: ") != std::string::npos);
+    }
+    CHECK(figure(page, "seconds").find("its visits and the merge, not its evaluation") != std::string::npos);
+}
+
 TEST_CASE("whole numbers begin a bin of their own, equal values have one bin") {
     const Histogram whole{.label = "n",
                           .counted = "clients",

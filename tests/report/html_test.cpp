@@ -130,6 +130,51 @@ TEST_CASE("a run without a personal model says so") {
     CHECK(figure(page, "accuracy").find("No personal model in this run.") != std::string::npos);
 }
 
+TEST_CASE("of a run with stages the page leads with the last, as the method is set") {
+    const auto staged = [](Which model, double value, const char* stage) {
+        auto e = measured(model, Metric::accuracy, value);
+        e.stage = stage;
+        return e;
+    };
+    RunRecord run = some_run(2, 5, true);
+    run.rounds[0].evaluations = {staged(Which::global, 0.1111, "backbone"),
+                                 staged(Which::personal, 0.2222, "backbone")};
+    run.rounds[1].evaluations = {staged(Which::global, 0.3333, "perada"), staged(Which::personal, 0.4444, "perada"),
+                                 staged(Which::personal, 0.5555, "perada tune_steps=1")};
+    run.final_evaluations = run.rounds[0].evaluations;
+    run.final_evaluations.insert(run.final_evaluations.end(), run.rounds[1].evaluations.begin(),
+                                 run.rounds[1].evaluations.end());
+    run.final_evaluations.push_back(staged(Which::personal, 0.6666, "tune"));
+    const auto headline = [](const std::vector<RunRecord>& runs) {
+        const std::string page = to_html(runs, "Stages");
+        const auto from = page.find("id=\"headline\"");
+        return page.substr(from, page.find("<h2>Learning", from) - from);
+    };
+    const std::string cards = headline({run});
+    for (const char* shown : {"33.33 %", "44.44 %"}) CHECK(cards.find(shown) != std::string::npos);
+    for (const char* other : {"11.11 %", "22.22 %", "55.55 %", "66.66 %"})
+        CHECK(cards.find(other) == std::string::npos);
+
+    RunRecord second = run;
+    second.set("seed", 2);
+    run.set("seed", 1);
+    const std::string rows = headline({run, second});
+    CHECK(count(rows, "33.33 %") == 2);
+    CHECK(count(rows, "44.44 %") == 2);
+    CHECK(rows.find("22.22 %") == std::string::npos);
+
+    std::erase_if(run.final_evaluations, [](const Evaluation& e) {
+        return e.model == Which::personal && e.stage != std::string("backbone");
+    });
+    run.rounds[1].evaluations.erase(run.rounds[1].evaluations.begin() + 1, run.rounds[1].evaluations.end());
+    const std::string common = headline({run});  // only an earlier stage had personal models
+    CHECK(common.find("no personal model in the last stage") != std::string::npos);
+    CHECK(common.find("22.22 %") == std::string::npos);
+    run.rounds[1].evaluations[0].value = 0.87;
+    const std::string table = figure(to_html({run}, "Stages"), "extra-rounds-to-reach");
+    CHECK(table.find("85 %: rounds") != std::string::npos);  // of the model served in the end, the global one
+}
+
 TEST_CASE("nothing at all is still a page") {
     for (const auto& runs : {std::vector<RunRecord>{}, std::vector<RunRecord>(1), std::vector<RunRecord>(3)}) {
         const std::string page = to_html(runs, "");

@@ -90,6 +90,18 @@ TEST_CASE("the figures of a run come back as they were") {
                          doctest::Contains("one y for each category"), tessera::IoError);
 }
 
+TEST_CASE("clients come back with their names, or without") {
+    RunRecord run;
+    run.per_client = {{.id = 0, .name = "Hamlet \"the Dane\""}, {.id = 1}};
+    const std::string text = to_json(run);
+    const auto back = runs_from_json(text, "t").at(0);
+    CHECK(back.per_client[0].name == "Hamlet \"the Dane\"");
+    CHECK(back.per_client[1].name.empty());
+    CHECK(to_json(back) == text);
+    run.per_client[0].name.clear();
+    CHECK(to_json(run).find("\"name\"") == std::string::npos);
+}
+
 TEST_CASE("settings keep their kind") {
     RunRecord run;
     run.set("whole", std::uint64_t{18446744073709551615u});

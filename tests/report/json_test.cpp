@@ -49,6 +49,7 @@ RunRecord some_run() {
     run.version = "0.1.0";
     RoundRecord round{.round = 1, .seconds = 0.25, .bytes_up = 1ULL << 40U, .bytes_down = 7};
     round.flops = 1e12;
+    round.examples = 600;
     round.diverged = 1;
     round.state_hash = "00ff";
     round.evaluations = {some_accuracy(0.1), some_accuracy(absent)};
@@ -80,6 +81,7 @@ TEST_CASE("a run has the agreed shape") {
     CHECK(round["bytes_up"] == 1ULL << 40U);
     CHECK(round["bytes_down"] == 7);
     CHECK(round["flops"] == 1e12);
+    CHECK(round["examples"] == 600);
     CHECK(round["formula_bytes_up"].is_null());
     CHECK(round["evaluations"].size() == 2);
     const json& last = run["final"];

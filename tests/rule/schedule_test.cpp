@@ -56,6 +56,21 @@ TEST_CASE("constant, exponential and cosine") {
     CHECK(cosine(130, 100) == 0);
 }
 
+TEST_CASE("a model that is served is tuned at the full rate") {
+    struct {
+        std::size_t round = 75, rounds = 100;
+        bool serving = false;
+    } site;
+    for (const auto decay : {Decay::linear, Decay::step, Decay::exponential, Decay::cosine}) {
+        const Schedule schedule{.decay = decay, .every = 10};
+        site.serving = false;
+        CHECK(schedule.at(site) == schedule(75, 100));
+        CHECK(schedule.at(site) < 1);
+        site.serving = true;
+        CHECK(schedule.at(site) == 1);
+    }
+}
+
 TEST_CASE("settings outside their range are refused") {
     CHECK_NOTHROW(Schedule{}.validate());
     CHECK_NOTHROW((Schedule{.factor = 1}.validate()));

@@ -3,8 +3,11 @@
 
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <tessera/fold/server_adaptive.hpp>
 #include <tessera/method/fedavg.hpp>
@@ -108,6 +111,58 @@ TEST_CASE("a checkpoint of another run is refused with the difference") {
         IoError);
     auto other = make<Local<>>();
     CHECK_THROWS_AS(read_checkpoint(file, other, "rate=0.1\nbatch=5\n"), IoError);
+}
+
+TEST_CASE("settings, method, labels, split and keys are the run's whatever the caller calls it") {
+    const Folder folder;
+    const std::string file = folder.path() + "/one";
+    const Settings settings{.seed = 2, .batch = 5, .rounds = 8};
+    const auto data = support::toy_data();
+    const auto refusal = [&](const FedAvg<>& method, const Settings& other, const data::FederatedDataset& clients,
+                             Vec<float> warm_start = {}) -> std::string {
+        Federation<FedAvg<>, Net> run{{}, clients, method, other, std::move(warm_start)};
+        try {
+            read_checkpoint(file, run, "x");
+        } catch (const IoError& e) {
+            CHECK(run.rounds_done() == 0);
+            return e.what();
+        }
+        return "";
+    };
+    const auto says = [](const std::string& text, const std::string& words) { return text.find(words) != text.npos; };
+    Federation<FedAvg<>, Net> run{{}, data, {}, settings};
+    run.run(1, sample::Uniform{3});
+    write_checkpoint(file, run, "x");
+
+    CHECK(refusal({}, settings, data) == "");
+    CHECK(refusal({}, {.seed = 2, .batch = 5, .rounds = 8, .keep_uploads = true}, data) == "");
+    CHECK(says(refusal({}, {.seed = 3, .batch = 5, .rounds = 8}, data), "(it has seed=2, this run seed=3)"));
+    CHECK(says(refusal({}, {.seed = 2, .batch = 9, .rounds = 8}, data), "(it has batch=5, this run batch=9)"));
+    CHECK(says(refusal({.local = {.rate = 0.77}}, settings, data), "this run method.local.rate=0.77)"));
+    CHECK(says(refusal({}, settings, data, Vec<float>(run.setup().initial.size())), "first parameters="));
+
+    auto split = data.split();
+    std::swap(split.clients[0].train[0], split.clients[0].train[1]);
+    CHECK(says(refusal({}, settings, {data.pool(), split}), "labels and split="));
+    split = data.split();
+    split.clients[2].key += 1;
+    CHECK(says(refusal({}, settings, {data.pool(), split}), "labels and split="));
+    std::vector<std::int32_t> labels(data.pool().size());
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = (data.pool().label(i) + (i == 0)) % 4;
+    const std::vector<float> rows(labels.size() * support::Toy::width);
+    CHECK(says(refusal({}, settings, {data::Dataset::own(rows, labels, 4), data.split()}), "labels and split="));
+}
+
+TEST_CASE("a state that is too long is refused before anything has changed") {
+    auto run = make<FedAvg<>>(), other = make<FedAvg<>>();
+    other.run(2, sample::Uniform{3});
+    Bytes bytes;
+    other.save(bytes);
+    bytes.push_back(std::byte{0});
+    const auto before = run.fingerprint();
+    Reader in(bytes);
+    CHECK_THROWS_WITH_AS(run.restore(in), "bytes follow the end of the state", WireError);
+    CHECK(run.fingerprint() == before);
 }
 
 TEST_CASE("a run's checkpoint outlives those of a longer run that was there before") {

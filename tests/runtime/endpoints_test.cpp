@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -15,9 +16,11 @@
 
 #include <tessera/exec/openmp.hpp>
 #include <tessera/fold/server_momentum.hpp>
+#include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/fedprox.hpp>
 #include <tessera/method/local.hpp>
+#include <tessera/method/pfedme.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -396,6 +399,26 @@ TEST_CASE("an abandoned round leaves no trace") {
     CHECK(ends.fingerprint() == undisturbed.fingerprint());
 }
 
+TEST_CASE("only an open round can be closed, and once") {
+    for (const bool keep : {false, true}) {
+        Settings settings = usual;
+        settings.keep_uploads = keep;
+        Ends<FedAvg<>> ends({}, settings);
+        CHECK_THROWS_WITH_AS(ends.server.close_round(), "close_round: no round is open; open_round comes first", Error);
+        const Plan plan = ends.open();
+        CHECK(ends.server.accept(plan[0].client, {Vec<float>(ends.setup.initial.size(), 9), 5}) == Verdict::accepted);
+        ends.server.abandon_round();
+        CHECK_THROWS_AS(ends.server.close_round(), Error);
+        CHECK(same_bits(ends.server.state().w, ends.setup.initial));
+        CHECK(ends.server.round() == 0);
+        ends.round(sample::Everyone{});
+        const auto after = ends.server.state().w;
+        CHECK_THROWS_AS(ends.server.close_round(), Error);
+        CHECK(same_bits(ends.server.state().w, after));
+        CHECK(ends.server.round() == 1);
+    }
+}
+
 TEST_CASE("a plan that seats nobody it could seat is refused before anything opens") {
     Ends<FedAvg<>> ends;
     CHECK_THROWS_WITH_AS(ends.server.open_round({{5}}), "the plan seats client 5, which does not exist", ConfigError);
@@ -583,6 +606,79 @@ TEST_CASE("stateless clients forget after each visit") {
         CHECK(forgets.fingerprint() == ends.fingerprint());
         CHECK(forgets.fingerprint() != remembers.fingerprint());
     }
+}
+
+namespace {
+
+// A net that writes down which examples it is trained on.
+struct Noting {
+    using Real = float;
+    Net net{};
+    std::set<Index>* read = nullptr;
+
+    Layout layout() const { return net.layout(); }
+    std::size_t outputs() const { return net.outputs(); }
+    double gradient(In<float> w, const Batch<float>& b, Out<float> out) const {
+        for (const Index i : b.ids()) read->insert(i);
+        return net.gradient(w, b, out);
+    }
+    void predict(In<float> w, const Batch<float>& b, Out<float> out) const { net.predict(w, b, out); }
+};
+
+struct Reading {
+    std::size_t examples;
+    Vec<float> w;
+};
+template <class Me>
+Reading read_by(const Me& method, bool stateless, std::size_t rounds) {
+    std::set<Index> read;
+    Federation<Me, Noting> fed{{.read = &read},
+                               toy_data(),
+                               method,
+                               {.seed = 3, .batch = 2, .rounds = rounds, .stateless = stateless}};
+    fed.run(rounds, sample::Everyone{});
+    return {read.size(), fed.server().w};
+}
+
+}  // namespace
+
+TEST_CASE("stateless clients that take batches of their stream come to see all of their data") {
+    // 132 training examples of 6 clients, batches of 2: a round of one step reads 12. Every round shuffles anew, so a
+    // client with 27 examples misses a given one in 200 rounds with probability (1 - 2/27)^200 = 2e-7.
+    const auto sees_all = [](const auto& method, bool stateless) {
+        CHECK(read_by(method, stateless, 1).examples == 12);
+        CHECK(read_by(method, stateless, 200).examples == 132);
+    };
+    for (const bool stateless : {false, true}) {
+        sees_all(FedAvg<>{.steps = 1}, stateless);
+        sees_all(FedProx<>{.steps = 1}, stateless);
+        sees_all(PFedMe<>{.steps = 1, .inner_steps = 1}, stateless);
+        sees_all(Ditto<>{.epochs = 0, .own_epochs = 0, .own_steps = 1}, stateless);  // a second cursor
+    }
+    const auto once = read_by(FedAvg<>{.steps = 1}, true, 9), again = read_by(FedAvg<>{.steps = 1}, true, 9);
+    CHECK(same_bits(once.w, again.w));
+}
+
+TEST_CASE("a stateless client's batches of two rounds are drawn apart also where a visit takes several passes") {
+    const auto data = toy_data();
+    Settings settings = usual;
+    settings.stateless = true;
+    const Setup<FedAvg<>, Net> setup(Net{}, {.steps = 40}, settings);
+    const auto batches = [&](std::size_t round) {
+        FedAvg<>::Client<float> state;
+        detail::start_streams(state, round);
+        Workspace<float> workspace;
+        const auto all = setup.site(data[0], 0, round, workspace).stream(state.cursor, 40);
+        std::set<std::vector<Index>> seen;
+        for (const auto b : all) seen.emplace(b.ids().begin(), b.ids().end());
+        return seen;
+    };
+    const auto first = batches(1), second = batches(2);
+    std::size_t common = 0;
+    for (const auto& b : first) common += second.contains(b);
+    CHECK(first.size() > 30);
+    CHECK(common < 5);  // ordered draws of 5, or of the last 2, out of 17: only the short ones can meet by chance
+    CHECK(batches(1) == first);
 }
 
 }  // namespace endpoints_test

@@ -92,6 +92,8 @@ TEST_CASE("evaluation changes nothing and does not depend on threads") {
     const auto serial = evaluate<Which::personal>(run).accuracies();
     CHECK(evaluate<Which::personal>(run, exec::OpenMp{3}).accuracies() == serial);
     CHECK(run.fingerprint() == before);
+    CHECK_THROWS_AS(evaluate<Which::personal>(run, exec::OpenMp{0}), ConfigError);
+    CHECK_THROWS_AS(evaluate<Which::global>(run, exec::OpenMp{0}), ConfigError);
 }
 
 TEST_CASE("splits and clients never seen are evaluated under their own tags") {

@@ -10,12 +10,17 @@
 
 #include <tessera/exec/openmp.hpp>
 #include <tessera/exec/serial.hpp>
+#include <tessera/fold/private_mean.hpp>
+#include <tessera/fold/relax.hpp>
 #include <tessera/fold/server_adaptive.hpp>
 #include <tessera/fold/server_momentum.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/fedprox.hpp>
 #include <tessera/method/local.hpp>
+#include <tessera/nn/any_model.hpp>
+#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/zoo.hpp>
+#include <tessera/privacy/noise.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
 #include <tessera/sample/uniform.hpp>
@@ -254,6 +259,62 @@ TEST_CASE("nobody at all is an error before round one") {
     CHECK_THROWS_AS((Federation<FedAvg<>, Net>{{}, data, {}, settings}), ConfigError);
 }
 
+TEST_CASE("a split made by hand visits everybody sooner or later") {
+    const auto keyed = toy_data();
+    data::Split split = keyed.split();
+    for (auto& share : split.clients) share.key = 0;
+    Federation<TwoModels<>, Net> fed{{}, {keyed.pool(), split}, {}, usual};
+    fed.run(8, sample::Uniform{2});
+    std::size_t visited = 0;
+    for (Id k = 0; k < 6; ++k) visited += !fed.client(k).v.empty();
+    CHECK(visited >= 5);  // 16 seats; equal keys would give all of them to two clients
+}
+
+TEST_CASE("a model and its data that do not fit are refused before round one") {
+    const auto data = toy_data();
+    CHECK_THROWS_WITH_AS((Federation<FedAvg<>, nn::Mclr<Toy::width, 3>>{{}, data, {}, usual}),
+                         "client 0 has examples of 4 classes, the model has 3 outputs", ConfigError);
+    CHECK_NOTHROW((Federation<FedAvg<>, nn::Mclr<Toy::width, 5>>{{}, data, {}, usual}));
+
+    using Any = nn::AnyModel<float>;
+    CHECK_THROWS_WITH_AS((Federation<FedAvg<>, Any>{nn::Mclr<5, 4>{}, data, {}, usual}),
+                         "client 0 has examples of 8 numbers, the model reads 5", ConfigError);
+    CHECK_THROWS_WITH_AS((Federation<FedAvg<>, Any>{nn::Mlp<float>({7, 5, 4}), data, {}, usual}),
+                         "client 0 has examples of 8 numbers, the model reads 7", ConfigError);
+    CHECK_NOTHROW((Federation<FedAvg<>, Any>{Net{}, data, {}, usual}));
+
+    const std::vector<Index> fits{0, 1}, outside{0, static_cast<Index>(data.pool().size())};
+    const ClientData known{&data.pool().examples(), fits}, unknown{&data.pool().examples(), outside};
+    CHECK_NOTHROW((Federation<FedAvg<>, Net>{{}, data, {}, usual, {}, known}));
+    CHECK_THROWS_WITH_AS((Federation<FedAvg<>, Net>{{}, data, {}, usual, {}, unknown}),
+                         doctest::Contains("the server holds example"), ConfigError);
+}
+
+TEST_CASE("a schedule that ends with the run must be told where that is") {
+    const auto make = [](auto decay, std::size_t rounds) {
+        const FedAvg<> method{.local = {.schedule = {.decay = decay}}};
+        return Federation<FedAvg<>, Net>{{}, toy_data(), method, {.seed = 3, .batch = 5, .rounds = rounds}};
+    };
+    for (const auto decay : {rule::Decay::linear, rule::Decay::cosine}) {
+        CHECK_THROWS_WITH_AS(make(decay, 0), doctest::Contains("set Settings::rounds"), ConfigError);
+        CHECK_NOTHROW(make(decay, 8));
+    }
+    for (const auto decay : {rule::Decay::constant, rule::Decay::step, rule::Decay::exponential})
+        CHECK_NOTHROW(make(decay, 0));
+}
+
+TEST_CASE("a pull needs something to pull to") {
+    const auto data = toy_data();
+    const Setup<FedAvg<>, Net> setup({}, {}, usual);
+    Workspace<float> workspace;
+    const auto at = setup.site(data[0], 0, 0, workspace);
+    auto w = setup.initial;
+    CHECK_THROWS_WITH_AS(descend(at, w, at.epochs(1), rule::Sgd{}, {.pull = 0.5}),
+                         "Terms: a pull needs `toward`, the vector that it pulls to", ConfigError);
+    CHECK(same_bits(w, setup.initial));
+    CHECK_NOTHROW(descend(at, w, at.epochs(1), rule::Sgd{}, {.toward = setup.initial, .pull = 0.5}));
+}
+
 TEST_CASE("a round in which nobody is sampled changes nothing and is recorded") {
     Federation<TwoModels<>, Net> fed{{}, toy_data(), {}, usual};
     fed.round(sample::Everyone{});
@@ -264,6 +325,26 @@ TEST_CASE("a round in which nobody is sampled changes nothing and is recorded") 
     CHECK(report.train_loss == 0);
     CHECK(fed.rounds_done() == 2);
     CHECK(same_bits(fed.server().w, w));
+
+    const auto moves = [](auto method, bool keep) {
+        Settings settings = usual;
+        settings.keep_uploads = keep;
+        Federation<decltype(method), Net> warm{{}, toy_data(), method, settings};
+        warm.run(2, sample::Everyone{});
+        Bytes before, after;
+        put(before, warm.server());
+        CHECK(warm.round(sample::Uniform{0}).outcome.counted);
+        put(after, warm.server());
+        return before != after;
+    };
+    for (const bool keep : {false, true}) {
+        CHECK_FALSE(moves(FedAvg<rule::Sgd, fold::ServerMomentum<>>{}, keep));
+        CHECK_FALSE(moves(FedAvg<rule::Sgd, fold::ServerAdam<>>{}, keep));
+        CHECK_FALSE(moves(FedAvg<rule::Sgd, fold::Relax<>>{.fold = {.beta = 2}}, keep));
+        constexpr privacy::Noise keyed{privacy::Source::keyed};
+        // Where a round hides who came, nobody may see that nobody did.
+        CHECK(moves(FedAvg<rule::Sgd, fold::PrivateMean<privacy::Noise>>{.fold = {.clients = 6, .source = keyed}}, keep));
+    }
 }
 
 // ------------------------------------------------------------------------------------------------------------- reports
@@ -296,6 +377,7 @@ TEST_CASE("a report counts clients, bytes and work") {
     for (std::size_t k = 0; k < 6; ++k) examples += average.data()[k].train.size();
     const auto all = average.round(sample::Everyone{});
     CHECK(all.flops == 3 * Net{}.forward_flops() * 2 * static_cast<double>(examples));
+    CHECK(all.examples == 2 * examples);
     average.over_the_wire();
     const auto wired = average.round(sample::Everyone{});
     CHECK(wired.bytes_up == all.bytes_up);

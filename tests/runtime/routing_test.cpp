@@ -12,6 +12,7 @@
 #include <tessera/gate/chain.hpp>
 #include <tessera/gate/fixed.hpp>
 #include <tessera/method/flow.hpp>
+#include <tessera/method/pi_flow.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -115,7 +116,7 @@ TEST_CASE("branches alone and routed, pooled over sound clients; q0 by block") {
     CHECK(routing_by_block({lost}).categories.empty());
 }
 
-TEST_CASE("costs: 2|w| + |psi| stored, |w| + |psi| sent each way, one branch more for soft routing") {
+TEST_CASE("costs of the paper's net: router, operations, one branch more for soft routing") {
     using Dnn3 = nn::Network<float, 784,
                              nn::Sequential<nn::Linear<784, 512>, nn::Relu, nn::Linear<512, 512>, nn::Relu,
                                             nn::Linear<512, 512>, nn::Relu, nn::Linear<512, 10>>>;
@@ -128,13 +129,35 @@ TEST_CASE("costs: 2|w| + |psi| stored, |w| + |psi| sent each way, one branch mor
     const auto cost = routing_cost_of(run);
     CHECK(cost.model == 932'362);
     CHECK(cost.router == 336'158);
-    CHECK(cost.stored() == 2 * 932'362 + 336'158);
-    CHECK(cost.bytes() == 4 * run.server().w.size());
+    CHECK(cost.held == 2 * 932'362 + 336'158);
     // 2 in out + out for every linear layer, exits and all
     CHECK(cost.router_flops == 2.0 * (784 * 350 + 350 * 150 + 150 * 50 + 50 * 2 + 2 * (350 + 150 + 50)) +
                                    (350 + 150 + 50 + 2 + 3 * 2));
     CHECK(cost.soft_flops() - cost.hard_flops() == cost.model_flops);
     CHECK(cost.model_flops == Dnn3{}.forward_flops());
+}
+
+TEST_CASE("costs of every variant are what its visits send and its clients answer with") {
+    const auto check = [](auto method, std::size_t branches_sent, std::size_t branches_held) {
+        Federation<decltype(method), Net> run{{}, support::toy_data(), method, {.seed = 3, .batch = 5}};
+        const auto cost = routing_cost_of(run);
+        const std::size_t d = Net::parameters;
+        CHECK(cost.held == branches_held * d + cost.router);
+        CHECK(cost.bytes_down == 4.0 * static_cast<double>(branches_sent * d + cost.router));
+        const auto report = run.round(sample::Everyone{});
+        CHECK(6 * cost.bytes_down == report.formula_bytes_down);
+        CHECK(6 * cost.bytes_up == report.formula_bytes_up);
+        CHECK(cost.model_bytes_up == 4.0 * d + 8);
+        const auto table = routing_cost(cost);
+        CHECK(table.series[1].y == std::vector<double>{static_cast<double>(cost.held), cost.bytes_down, cost.bytes_up,
+                                                       cost.hard_flops()});
+    };
+    using Gate = gate::Chain<5>;
+    check(Flow<Gate>{}, 1, 2);
+    check(Flow<Gate>{.local_init = LocalInit::averaged_local}, 2, 2);
+    check(Flow<gate::Fixed>{}, 1, 2);
+    check(PiFlow<Gate>{.pi = Pi::two_global}, 2, 2);
+    check(PiFlow<Gate>{.pi = Pi::tied}, 1, 1);
 }
 
 TEST_CASE("of a run: accuracies agree with the breakdown, q0 with the gate") {

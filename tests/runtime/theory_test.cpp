@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -176,6 +177,23 @@ TEST_CASE("a network's constants: the same bits for any number of threads, and t
     CHECK(other.l_v == doctest::Approx(one.l_v).epsilon(0.02));
 }
 
+TEST_CASE("dropout is off: the constants are those of the network without it") {
+    const auto data = support::toy_data();
+    const auto initial = initial_parameters(nn::Dnn<8, 6, 4, double>{}, Key{1});
+    const auto constants = [&](auto layers) {
+        using M = nn::Network<double, 8, decltype(layers)>;
+        return theory_constants(Federation<Alt, M>{M{}, data, Alt{}, {.seed = 2, .batch = 5}, initial});
+    };
+    using First = nn::Linear<8, 6>;
+    using Last = nn::Linear<6, 4>;
+    const auto with = constants(nn::Sequential<First, nn::LeakyRelu, nn::Dropout, Last>{});
+    const auto without = constants(nn::Sequential<First, nn::LeakyRelu, Last>{});
+    CHECK(with.sigma_u == doctest::Approx(without.sigma_u).epsilon(1e-12));  // the same sums, rounded elsewhere
+    CHECK(with.sigma_v == doctest::Approx(without.sigma_v).epsilon(1e-12));
+    CHECK(with.delta == doctest::Approx(without.delta).epsilon(1e-12));
+    CHECK(with.l_u == doctest::Approx(without.l_u).epsilon(1e-6));  // from differences
+}
+
 TEST_CASE("leading variances of the two theorems, by hand") {
     TheoryConstants c;
     c.clients = 10;
@@ -201,6 +219,24 @@ TEST_CASE("wrong settings are refused with a sentence, and the table holds every
     table.validate();
     CHECK(table.categories.size() == 11);
     CHECK(table.series[0].y[8] == doctest::Approx(std::sqrt(0.2)).epsilon(exact));
+    CHECK(table.caption.find("not defined") == std::string::npos);
+}
+
+TEST_CASE("without a personal or a shared part the table says what is not defined, and why") {
+    const auto with_scope = [](const char* scope) {
+        using Chosen = FedAlt<scope::Chosen>;
+        const Federation<Chosen, support::Full> run{
+            {}, three_clients, {.own = scope}, {.seed = 3, .batch = 1}, Vec<double>{0.7, -0.4}};
+        return theory_table(theory_constants(run), 2);
+    };
+    const auto none = with_scope("none"), all = with_scope("all");
+    for (const auto& table : {none, all}) {
+        for (const std::size_t row : {8u, 9u, 10u}) CHECK(std::isnan(table.series[0].y[row]));
+        CHECK(table.caption.find("chi and the leading variances, which divide by it, are not defined") !=
+              std::string::npos);
+    }
+    CHECK(none.caption.find("L_v is 0, as where nothing is personal") != std::string::npos);
+    CHECK(all.caption.find("L_u is 0, as where nothing is shared") != std::string::npos);
 }
 
 }  // namespace theory_test

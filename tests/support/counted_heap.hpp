@@ -11,9 +11,11 @@
 namespace tessera::support {
 
 inline std::atomic<std::size_t> allocations{0};
+inline std::atomic<std::size_t> large{~std::size_t{0}}, large_allocations{0};  // of at least `large` bytes
 
 inline void* counted(std::size_t size, std::size_t alignment) {
     allocations.fetch_add(1, std::memory_order_relaxed);
+    if (size >= large) large_allocations.fetch_add(1, std::memory_order_relaxed);
     if (size == 0) size = 1;
     void* block = alignment > alignof(std::max_align_t)
                       ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)

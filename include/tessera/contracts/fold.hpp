@@ -100,6 +100,16 @@ consteval bool hides() {
     else if constexpr (requires { &F::inner; }) return hides<std::remove_cvref_t<decltype(F::inner)>>();
     else return false;
 }
+// Reads, here or further in, what the fold inside it is to hide.
+template <class F, class M>
+consteval bool peeks() {
+    if constexpr (FoldDecorator<F, M> && !PlainFold<F, M>) {
+        using Inner = std::remove_cvref_t<decltype(F::inner)>;
+        return (RowDecorator<F, M> && hides<Inner>()) || peeks<Inner, M>();
+    } else {
+        return false;
+    }
+}
 template <class F, class R>
 struct SumOf {
     using type = typename SumOf<std::remove_cvref_t<decltype(F::inner)>, R>::type;
@@ -123,13 +133,14 @@ concept FoldUnlessConst = !Fold<F, M> && requires(F fold, const Site<M>& hub, Ve
 // The same in sentences: static_assert(check_fold<Mine, SomeModel>()) says what a fold of yours still lacks.
 template <class F, class M>
 consteval bool check_fold() {
-    constexpr bool forgets_const = detail::FoldUnlessConst<F, M>, folds = Fold<F, M>;
+    constexpr bool forgets_const = detail::FoldUnlessConst<F, M>, folds = Fold<F, M>, peeks = detail::peeks<F, M>();
     static_assert(!forgets_const,
                   "tessera::Fold: `fold` must be const and return nothing; what it changes belongs in `template <class "
                   "R> struct Memory`");
     static_assert(forgets_const || folds,
                   "tessera::Fold: an aggregator needs `void fold(site, w, rows, memory) const` (and, if it remembers, "
                   "`template <class R> struct Memory`)");
+    static_assert(!peeks, "tessera::Fold: a decorator that reads the rows cannot go around a fold that hides clients");
     return true;
 }
 
@@ -144,6 +155,14 @@ inline constexpr bool accepts_masks = detail::takes_masks<F>();
 // around it must not read the rows.
 template <class F>
 inline constexpr bool hides_clients = detail::hides<F>();
+
+// A fold that counts on nobody's knowing who was drawn says with which key plans are: `Key cohort_key(Key) const`.
+template <class F>
+Key cohort_key(const F& fold, Key key) {
+    if constexpr (requires { fold.cohort_key(key); }) return fold.cohort_key(key);
+    else if constexpr (requires { fold.inner; }) return cohort_key(fold.inner, key);
+    else return key;
+}
 
 template <class F, class R>
 using sum_t = typename detail::SumOf<F, R>::type;

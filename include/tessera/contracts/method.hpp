@@ -99,6 +99,43 @@ consteval bool serves_own() {
     else return names_serve<Me>;
 }
 
+// Of a method, or of the one that it is around: whether clients must remember, whether the fold hides what they send,
+// the key that plans are drawn with, which uploads fit.
+template <class Me>
+consteval bool needs_memory() {
+    if constexpr (requires { Me::needs_memory; }) return Me::needs_memory;
+    else if constexpr (requires { &Me::inner; }) return needs_memory<std::remove_cvref_t<decltype(Me::inner)>>();
+    else return false;
+}
+template <class Me>
+consteval bool hides_uploads() {
+    if constexpr (requires { &Me::fold; }) return hides_clients<std::remove_cvref_t<decltype(Me::fold)>>;
+    else if constexpr (requires { &Me::inner; }) return hides_uploads<std::remove_cvref_t<decltype(Me::inner)>>();
+    else return false;
+}
+template <class Me>
+Key plan_key(const Me& method, Key key) {
+    if constexpr (requires { &Me::fold; }) return cohort_key(method.fold, key);
+    else if constexpr (requires { &Me::inner; }) return plan_key(method.inner, key);
+    else return key;
+}
+// Whether an upload may reach `merge`. A method with uploads of its own says itself: bool admits(server, upload) const.
+template <class Me, class State, class Upload>
+bool admits(const Me& method, const State& server, const Upload& upload) {
+    if constexpr (requires { method.admits(server, upload); }) {
+        return method.admits(server, upload);
+    } else if constexpr (requires { &Me::inner; }) {
+        return admits(method.inner, server, upload);
+    } else if constexpr (requires { row_of(upload).x, server.w; }) {
+        const auto row = row_of(upload);
+        const bool whole = !row.mask && row.x.size() == server.w.size();
+        const bool packed = row.mask && row.mask->size() == server.w.size() && row.x.size() == row.mask->count();
+        return (whole || packed) && row.weight >= 0;
+    } else {
+        return true;
+    }
+}
+
 template <class Me>
 constexpr Verbs defaults_of() {
     if constexpr (requires { Me::by_default; }) return Me::by_default;
@@ -232,7 +269,11 @@ consteval bool merge_fits() {
         static_assert(has_rows, "tessera::Method: the default `merge` needs uploads with members `x` and `weight`");
         if constexpr (has_fold && has_rows) {
             using F = std::remove_cvref_t<decltype(Me::fold)>;
-            return check_fold<F, M>() && Fold<F, M>;
+            constexpr bool masks_fit = accepts_masks<F> || !requires(const Upload& upload) { upload.mask; };
+            static_assert(masks_fit,
+                          "tessera::Method: these uploads have masks, but this aggregator does not understand rows "
+                          "with masks");
+            return check_fold<F, M>() && Fold<F, M> && masks_fit;
         }
         return false;
     }

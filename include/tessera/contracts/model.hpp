@@ -108,6 +108,14 @@ std::size_t dimension(const M& model) {
     return dimension(Layout(model.layout()));
 }
 
+// How many numbers an example has: `inputs` or, where it is known at run time, `input_width()`. 0: it does not say.
+template <Model M>
+std::size_t input_width(const M& model) {
+    if constexpr (requires { M::inputs; }) return M::inputs;
+    else if constexpr (requires { model.input_width(); }) return model.input_width();
+    else return 0;
+}
+
 // Initial parameters: the model's own, or what each segment of its layout asks for.
 template <Model M>
 Vec<real<M>> initial_parameters(const M& model, Key key) {

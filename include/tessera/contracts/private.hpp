@@ -40,6 +40,18 @@ inline void spend(Vec<Spent>& all, const Spent& more) {
     all.push_back(more);
 }
 
+// A client would have passed its budget. Nothing of the visit was sent, so nothing is spent.
+struct BudgetError : Error {
+    BudgetError(Id who, double would, double may)
+        : Error("client " + std::to_string(who) + " would have spent an epsilon of " + std::to_string(would) +
+                " with this visit and may spend " + std::to_string(may) +
+                ": keep what the rounds before have made, or begin with more noise or fewer rounds"),
+          client(who),
+          epsilon(would) {}
+    Id client;
+    double epsilon;
+};
+
 // The most one example may add, over the coordinates that train. Contributions are cut to the norm less 2^-20 of it,
 // so that rounding them to float (2^-24) leaves them within; one that is not finite counts as zero.
 template <class R>
@@ -65,7 +77,8 @@ concept ClippingModel =
         { model.clipped_sum(x, b, clip, out) } -> std::convertible_to<double>;
     };
 
-// The same for any model: one gradient after the other.
+// The same for any model: one gradient after the other, each under a draw of its own, so that no example's dropout is
+// another's, and which others are there does not change it.
 template <Model M>
 double clipped_sum_one_by_one(const M& model, In<real<M>> x, const Batch<real<M>>& b, const Clip<real<M>>& clip,
                               Out<real<M>> out) {
@@ -80,7 +93,8 @@ double clipped_sum_one_by_one(const M& model, In<real<M>> x, const Batch<real<M>
     Vec<R> g(x.size());
     double loss = 0;
     for (std::size_t i = 0; i < b.size(); ++i) {
-        const double own = model.gradient(x, b.part(i, 1), g);
+        const Key draw = b.draw()(b.ids()[i]);
+        const double own = model.gradient(x, b.part(i, 1).drawn(draw), g);
         double squared = 0;
         selected([&](std::size_t j) { squared += static_cast<double>(g[j]) * static_cast<double>(g[j]); });
         if (!std::isfinite(squared)) continue;  // by selection: 0 * Inf would be NaN

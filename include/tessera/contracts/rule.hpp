@@ -6,6 +6,7 @@
 
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/site.hpp>
+#include <tessera/core/error.hpp>
 
 namespace tessera {
 
@@ -35,6 +36,8 @@ class Walk {
 
 public:
     Walk(const Site<M>& at, const Q& rule, const Terms<real<M>>& terms) : at_(at), rule_(rule), terms_(terms) {
+        if (terms.pull != 0 && terms.toward.empty())
+            throw ConfigError("Terms: a pull needs `toward`, the vector that it pulls to");
         if constexpr (CountedModel<M>) flops_ = at.model->forward_flops();
     }
 

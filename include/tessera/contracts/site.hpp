@@ -12,6 +12,7 @@
 
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/model.hpp>
+#include <tessera/contracts/plan.hpp>
 #include <tessera/contracts/private.hpp>
 #include <tessera/core/client_data.hpp>
 
@@ -56,6 +57,8 @@ struct Site {
     const Vec<R>* initial = nullptr;  // the run's initial parameters
     Workspace<R>* workspace = nullptr;
     const ClientData* labelled = nullptr;  // of the hub: what the server may choose models by
+    bool serving = false;  // no training: rates do not follow their schedule
+    Cohort cohort{};       // of the hub: how the round's clients were drawn
 
     // One permutation a pass, cut in batches, the short last batch kept.
     Batches<R> epochs(std::size_t passes, Pass pass = Pass::shared) const {
@@ -121,7 +124,8 @@ struct Site {
     // The same place with another objective, which must outlive the result.
     template <Model Objective>
     Site<Objective> with(const Objective& objective) const {
-        return {&objective, examples, ids, key, batch, id, round, rounds, initial, workspace, labelled};
+        return {&objective, examples, ids,     key,       batch,    id,      round,
+                rounds,     initial,  workspace, labelled, serving, cohort};
     }
 
 private:

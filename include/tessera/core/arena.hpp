@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/core/strict_math.hpp>
+
 namespace tessera {
 
 inline constexpr std::size_t alignment = 64;

@@ -94,6 +94,16 @@ public:
     bool training() const { return training_; }
     Key draw() const { return draw_; }
     Batch evaluated() const { return Batch(*examples_, ids_, weights_); }
+    Batch drawn(Key draw) const {  // under another draw, if it has one
+        Batch b = *this;
+        b.draw_ = draw;
+        return b;
+    }
+    Batch of(std::span<const Index> ids) const {  // other examples, all else alike
+        Batch b = *this;
+        b.ids_ = ids;
+        return b;
+    }
     Batch part(std::size_t begin, std::size_t count) const {
         Batch b = *this;
         b.ids_ = ids_.subspan(begin, count);

@@ -2,9 +2,11 @@
 // The settings of a policy by name: what the lab's --set and a report's configuration are made of.
 //
 // A setting is a number, a flag or an enum (with `words_of`) that is a field of the policy or of a policy
-// inside it. "rate" means every field of that name, "local.rate" the one inside the field `local`.
+// inside it. "rate" means every field of that name, "local.rate" the one inside the field `local`. Who sets by several
+// names sets by the less qualified ones first, so that the more specific one wins.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <cstddef>
@@ -116,6 +118,11 @@ std::vector<PlacedSetting> settings_in(const P& policy) {
 inline bool means(std::string_view full, std::string_view asked) {
     return full == asked || (full.size() > asked.size() && full.ends_with(asked) &&
                              full[full.size() - asked.size() - 1] == '.');
+}
+
+// Of two names that mean the same setting the one with more of them is the more specific.
+inline std::size_t qualifiers_of(std::string_view name) {
+    return static_cast<std::size_t>(std::count(name.begin(), name.end(), '.'));
 }
 
 inline bool set_by_name(const std::vector<PlacedSetting>& settings, std::string_view name, std::string_view text) {

@@ -2,9 +2,12 @@
 // The errors a caller can meet. Each message is one sentence that names the field, flag or file.
 #pragma once
 
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include <tessera/core/strict_math.hpp>
 
 namespace tessera {
 
@@ -31,6 +34,10 @@ struct WireError : Error {
 namespace detail {
 inline void require(bool holds, const std::string& sentence) {
     if (!holds) throw ConfigError(sentence);
+}
+inline void require_size(double x, const std::string& name) {
+    if (!(x >= 0 && x <= std::numeric_limits<double>::max()))
+        throw ConfigError(name + " must be 0 or more, and finite, not " + std::to_string(x));
 }
 }  // namespace detail
 

@@ -61,7 +61,8 @@ public:
 
 private:
     static std::uint64_t fold(std::uint64_t x, std::uint64_t by) {
-        const auto wide = static_cast<unsigned __int128>(x) * by;
+        __extension__ typedef unsigned __int128 Wide;
+        const Wide wide = Wide{x} * by;
         return static_cast<std::uint64_t>(wide) ^ static_cast<std::uint64_t>(wide >> 64);
     }
     std::uint64_t a_ = 0x243F6A8885A308D3u, b_ = 0x13198A2E03707344u;

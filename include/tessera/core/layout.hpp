@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include <tessera/core/arena.hpp>
@@ -31,8 +32,10 @@ struct Name {
     constexpr Name(const char* s) : Name(std::string_view(s)) {}
     constexpr void append(std::string_view s) {
         std::size_t n = view().size();
-        for (const char c : s)
-            if (n + 1 < text.size()) text[n++] = c;
+        if (n + s.size() >= text.size())
+            throw ConfigError("the name of a segment has at most 47 letters; '" + std::string(view()) + std::string(s) +
+                              "' is longer");
+        for (const char c : s) text[n++] = c;
     }
     constexpr std::string_view view() const {
         std::size_t n = 0;

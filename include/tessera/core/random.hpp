@@ -84,7 +84,7 @@ public:
 
     // Uniform in [0, n), without bias (Lemire 2019).
     std::uint64_t below(std::uint64_t n) {
-        using Wide = unsigned __int128;
+        __extension__ typedef unsigned __int128 Wide;
         Wide product = Wide{word64()} * n;
         if (static_cast<std::uint64_t>(product) < n) {
             const std::uint64_t reject = (0 - n) % n;

@@ -30,6 +30,37 @@ constexpr std::size_t arity() {
         return sizeof...(Given);
 }
 
+// Asked before a struct is taken apart, so that the first error is the sentence.
+template <class T>
+struct AnyBaseOf {
+    template <class U>
+        requires(std::is_base_of_v<U, T> && !std::is_same_v<U, T>)
+    operator U() const;
+};
+template <class T>
+concept HasBase = requires { T{AnyBaseOf<T>{}}; };
+
+struct AnyClass {
+    template <class U>
+        requires std::is_class_v<U>
+    operator U() const;
+};
+struct AnyNumber {
+    template <class U>
+        requires std::is_scalar_v<U>
+    operator U() const;
+};
+// No class, but two numbers in braces: a C array. Without the braces each of its elements would pass for a field.
+template <class T, class... Given>
+constexpr bool has_array() {
+    if constexpr (sizeof...(Given) > 16 || !requires { T{Given{}..., Anything{}}; }) return false;
+    else if constexpr (requires { T{Given{}..., AnyClass{}}; }) return has_array<T, Given..., Anything>();
+    else if constexpr (requires { T{Given{}..., {AnyNumber{}, AnyNumber{}}}; }) return true;
+    else return has_array<T, Given..., Anything>();
+}
+template <class T>
+concept HasArray = !requires { std::tuple_size<T>::value; } && has_array<T>();
+
 // Storage that never holds a T, only lends the addresses its fields would have.
 template <class T>
 union Ghost {
@@ -74,8 +105,12 @@ inline constexpr std::size_t field_count = detail::arity<std::remove_cvref_t<T>>
 // costs to compile.
 template <Reflectable T, class Use>
 constexpr decltype(auto) with_fields(T& object, Use&& use) {
-    constexpr std::size_t count = field_count<T>;
-    static_assert(count <= 16,
+    using Plain = std::remove_cvref_t<T>;
+    constexpr bool based = detail::HasBase<Plain>, bare = !based && detail::HasArray<Plain>;
+    constexpr std::size_t count = based || bare ? 17 : field_count<T>;
+    static_assert(!based, "tessera: a reflected struct has no base; make it the first field");
+    static_assert(!bare, "tessera: a reflected struct has no C arrays; use std::array");
+    static_assert(based || bare || count <= 16,
                   "tessera: a reflected struct may have at most 16 fields; group some of them in a struct");
     if constexpr (count == 0) {
         return use();

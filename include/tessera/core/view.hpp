@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include <tessera/core/strict_math.hpp>
+
 namespace tessera {
 
 template <class R>

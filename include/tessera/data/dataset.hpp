@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -165,7 +166,7 @@ private:
 // Which examples of the pool a client holds.
 struct Share {
     std::vector<Index> train{}, validation{}, test{};
-    std::uint64_t key = 0;
+    std::uint64_t key = 0;  // names its random streams; 0: a FederatedDataset gives it one by its number in the split
 };
 struct Split {
     std::vector<Share> clients{};  // take part in training
@@ -173,11 +174,66 @@ struct Split {
     std::vector<Index> server{};   // held by the server itself, to validate or distil on
 };
 
+namespace detail {
+
+using tessera::detail::require;
+
+// Those who take part, then the held-out ones, then the server.
+inline std::string holder_in(const Split& split, std::size_t who) {
+    const std::size_t clients = split.clients.size(), everyone = clients + split.unseen.size();
+    if (who < clients) return "client " + std::to_string(who);
+    return who < everyone ? "unseen client " + std::to_string(who - clients) : std::string("the server");
+}
+inline const Share& share_in(const Split& split, std::size_t who) {
+    return who < split.clients.size() ? split.clients[who] : split.unseen[who - split.clients.size()];
+}
+
+// The streams of clients with one key are the same, and so is their luck in every draw of a cohort.
+inline std::optional<std::string> shared_key_in(const Split& split) {
+    std::vector<std::pair<std::uint64_t, std::size_t>> keys;
+    for (std::size_t who = 0; who < split.clients.size() + split.unseen.size(); ++who)
+        if (const auto key = share_in(split, who).key; key != 0) keys.emplace_back(key, who);
+    std::ranges::sort(keys);
+    const auto same = std::ranges::adjacent_find(keys, {}, &std::pair<std::uint64_t, std::size_t>::first);
+    if (same == keys.end()) return std::nullopt;
+    return holder_in(split, same->second) + " and " + holder_in(split, same[1].second) + " have the same key " +
+           std::to_string(same->first) + "; give each its own, or none";
+}
+
+inline void require_in_pool(std::span<const Index> part, std::size_t examples, const std::string& who) {
+    const auto most = std::ranges::max_element(part);
+    if (most != part.end() && *most >= examples)
+        throw ConfigError(who + " holds example " + std::to_string(*most) + ", but the pool has " +
+                          std::to_string(examples));
+}
+
+// A lone client needs no name: 0 is one like any other.
+inline Split named_by_number(Split split) {
+    if (split.clients.size() + split.unseen.size() == 1) return split;
+    const Key names = Key{}(purpose::client);
+    std::uint64_t number = 0;
+    for (auto* shares : {&split.clients, &split.unseen})
+        for (auto& share : *shares) {
+            if (share.key == 0) share.key = names(number).key;
+            ++number;
+        }
+    return split;
+}
+
+}  // namespace detail
+
 // The population a federation runs on. Copies share the pool and the split.
 class FederatedDataset {
 public:
     FederatedDataset(Dataset pool, Split split)
-        : inner_(std::make_shared<const Inner>(Inner{std::move(pool), std::move(split)})) {}
+        : inner_(std::make_shared<const Inner>(Inner{std::move(pool), detail::named_by_number(std::move(split))})) {
+        const Split& s = inner_->split;
+        for (std::size_t who = 0; who < s.clients.size() + s.unseen.size(); ++who)
+            for (const auto& part : {&Share::train, &Share::validation, &Share::test})
+                detail::require_in_pool(detail::share_in(s, who).*part, inner_->pool.size(), detail::holder_in(s, who));
+        detail::require_in_pool(s.server, inner_->pool.size(), "the server");
+        if (const auto fault = detail::shared_key_in(s)) throw ConfigError(*fault);
+    }
 
     std::size_t size() const { return inner_->split.clients.size(); }
     ClientData operator[](std::size_t k) const { return view(inner_->split.clients[k]); }

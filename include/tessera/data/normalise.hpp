@@ -36,7 +36,7 @@ inline Dataset standardised(const Dataset& pool) {
         sum += pixels[i];
         squares += std::uint64_t{pixels[i]} * pixels[i];
     }
-    using Wide = unsigned __int128;
+    __extension__ typedef unsigned __int128 Wide;
     const auto n = static_cast<double>(count);
     const double spread = static_cast<double>(Wide{count} * squares - Wide{sum} * sum);  // n^2 times the variance
     return pool.normalised(static_cast<float>(static_cast<double>(sum) / n),

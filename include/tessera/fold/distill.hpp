@@ -9,7 +9,8 @@
 // `best_val_or_init` keeps the student with the most right answers on the server's labelled examples, and w0 unless one
 // beats it. One upload, or equal ones in float, change nothing, bit for bit. Neither do answers that are linear in the
 // parameters, in exact arithmetic: near a slope of 0 Adam multiplies it by rate / 1e-8 a step, so what rounding leaves
-// grows until steps are of size rate (in double, 12 steps of rate 0.01 make 0.009 of 1e-18).
+// grows until steps are of size rate (in double, 12 steps of rate 0.01 make 0.009 of 1e-18). `least_lesson` leaves such
+// rounds to the inner fold.
 //
 // Cost: R gradients, and one forward pass per teacher and public example. Keeps the cohort.
 #pragma once
@@ -56,6 +57,7 @@ struct Distill {
     Select select = Select::last;
     std::size_t patience = 1000;   // steps without a better student; then it stops
     std::size_t judge_every = 1;   // steps
+    double least_lesson = 0;       // nats; where the student starts nearer to its teachers, the round teaches nothing
     Inner inner{};
 
     template <class R>
@@ -122,6 +124,7 @@ struct Distill {
                         "temperature must be positive, not " + std::to_string(temperature));
         detail::require(patience >= 1, "patience must be at least 1 step");
         detail::require(judge_every >= 1, "judge_every must be at least 1 step");
+        detail::require(least_lesson >= 0, "least_lesson must be 0 or more nats, not " + std::to_string(least_lesson));
     }
 
 private:
@@ -136,6 +139,7 @@ private:
         const auto batches = desk.epochs((kd_steps + desk.batch_count() - 1) / desk.batch_count());
         const auto said = answers(hub, rows, used(batches));
         const nn::Taught<M> lesson{hub.model, &said, softening()};
+        if (least_lesson > 0 && distance(hub, lesson, w) < least_lesson) return;
         Vec<R> g(w.size()), m(w.size()), v(w.size()), best;
         std::size_t most = 0, since = 0;
         if (select == Select::best_val_or_init) {
@@ -144,14 +148,9 @@ private:
         }
         for (std::size_t r = 0; r < kd_steps && since < patience; ++r) {
             lesson.gradient(w, batches[r], g);
-            const auto t = static_cast<double>(r), T = static_cast<double>(kd_steps), k = t + 1;
-            const kernels::MomentNumbers<R> numbers{
-                .rate = R(kd_rate * ((1 + std::cos(3.14159265358979323846 * t / T)) / 2)),
-                .b1 = R(b1),
-                .b2 = R(b2),
-                .floor = R(eps),
-                .unbias_m = R(1 / (1 - std::pow(b1, k))),
-                .unbias_v = R(1 / (1 - std::pow(b2, k)))};
+            const auto t = static_cast<double>(r), T = static_cast<double>(kd_steps);
+            const double falling = (1 + std::cos(3.14159265358979323846 * t / T)) / 2;
+            const auto numbers = kernels::unbiased<R>(kd_rate * falling, b1, b2, eps, t + 1);
             const R* none = nullptr;
             kernels::adam(w.data(), g.data(), none, R(0), none, m.data(), v.data(), w.size(), &numbers);
             if (select == Select::last) continue;
@@ -164,6 +163,22 @@ private:
             }
         }
         if (select == Select::best_val_or_init) w = std::move(best);
+    }
+
+    // The mean divergence of w's answers from those that are taught.
+    template <class M>
+    double distance(const Site<M>& hub, const nn::Taught<M>& lesson, const Vec<real<M>>& w) const {
+        using R = real<M>;
+        const std::span<const Index> ids(lesson.answers->ids);
+        Vec<R> z(std::min(chunk, ids.size()) * lesson.outputs());
+        double sum = 0;
+        for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
+            const Batch<R> batch(*hub.examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
+            const auto out = Out<R>(z).first(batch.size() * lesson.outputs());
+            hub.model->logits(w, batch, out);
+            sum += lesson.slope(batch, out) * static_cast<double>(batch.size());
+        }
+        return sum / static_cast<double>(ids.size());
     }
 
     // The examples of the first `kd_steps` batches, each once, ascending.

@@ -8,9 +8,11 @@
 // could claim any. Norms and sums are in double. The noise is sized for a sum in which a client counts once and by at
 // most C, so the inner fold must be such a sum: fold::Mean. Server optimizers go around this fold, as post-processing.
 //
-// Neighbours differ by one client. Its rounds are in the memory's ledger at `sampling_rate`, which may be below 1 only
-// where every client is drawn by itself with that probability (sample::Poisson); a cohort of fixed size claims no
-// amplification.
+// Neighbours differ by one client. What a round costs depends on how its clients were drawn, which the hub's Site says:
+// each by itself with probability q (sample::Poisson; sample::Everyone, q = 1) is a sample of rate q. In any other
+// cohort, one of fixed size say, another client takes the seat of the one that is not there: the sum moves by 2 C, and
+// the round counts as half the noise on everybody. q < 1 counts on nobody's knowing who was drawn, so the plan's key is
+// then the noise source's.
 #pragma once
 
 #include <algorithm>
@@ -35,10 +37,9 @@ struct PrivateMean {
 
     static constexpr bool hides_clients = true;
 
-    double clip = 1;           // C
-    double noise = 1;          // deviation over C
-    double clients = 0;        // what a round is expected to bring
-    double sampling_rate = 1;  // of all clients
+    double clip = 1;     // C
+    double noise = 1;    // deviation over C
+    double clients = 0;  // what a round is expected to bring
     Noise source{};
     Inner inner{};
 
@@ -70,7 +71,7 @@ struct PrivateMean {
     }
     template <class M>
     void finish(const Site<M>& hub, Vec<real<M>>& w, const Sum<real<M>>& sum, Memory<real<M>>& memory) const {
-        spend(memory.ledger, {sampling_rate, noise, 1});
+        spend(memory.ledger, cost(hub.cohort));
         Vec<double> moved = sum.values;  // all weights are 1
         moved.resize(w.size());
         if (noise > 0) source.add(hub.key(purpose::noise)(hub.round), noise * clip, Out<double>(moved));
@@ -84,6 +85,11 @@ struct PrivateMean {
         finish(hub, w, all, memory);
     }
 
+    Spent cost(const Cohort& drawn) const {
+        return drawn.each_by_itself ? Spent{drawn.rate, noise, 1} : Spent{1, noise / 2, 1};
+    }
+    Key cohort_key(Key place) const { return source.sample_key(place); }
+
     void validate() const {
         tessera::detail::require(clip > 0, "clip must be a positive norm, not " + std::to_string(clip));
         tessera::detail::require(noise >= 0 && std::isfinite(noise),
@@ -93,8 +99,6 @@ struct PrivateMean {
         tessera::detail::require(clients > 0,
                                  "clients must be the number of uploads that a round is expected to bring; it divides "
                                  "the sum, whoever comes");
-        tessera::detail::require(sampling_rate > 0 && sampling_rate <= 1,
-                                 "sampling_rate must lie in (0, 1], not " + std::to_string(sampling_rate));
     }
 
 private:

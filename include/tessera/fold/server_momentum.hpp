@@ -6,6 +6,7 @@
 // Moments are kept in double. beta = 0, rate = 1 is the inner fold, bit for bit.
 #pragma once
 
+#include <cmath>
 #include <string>
 
 #include <tessera/contracts/fold.hpp>
@@ -41,7 +42,8 @@ struct ServerMomentum {
         }
     }
     void validate() const {
-        detail::require(server_rate > 0, "server_rate must be positive, not " + std::to_string(server_rate));
+        detail::require(server_rate > 0 && std::isfinite(server_rate),
+                        "server_rate must be positive, not " + std::to_string(server_rate));
         detail::require(server_momentum >= 0 && server_momentum < 1,
                         "server_momentum must lie in [0, 1), not " + std::to_string(server_momentum));
     }

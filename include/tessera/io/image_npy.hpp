@@ -21,6 +21,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/io/file.hpp>
+#include <tessera/io/labels.hpp>
 #include <tessera/io/npy.hpp>
 #include <tessera/io/tensor.hpp>
 
@@ -84,7 +85,7 @@ inline data::Dataset npy_dataset(const NamedTensor& x, std::vector<std::int32_t>
         throw IoError(x.name, "holds " + std::to_string(shape[0]) + " examples, for " + std::to_string(labels.size()) +
                                   " labels");
     const std::size_t most = static_cast<std::size_t>(*std::max_element(labels.begin(), labels.end()));
-    if (classes == 0) classes = most + 1;
+    if (classes == 0) classes = classes_in(labels, x.name);
     if (most >= classes)
         throw IoError(x.name,
                       "has the label " + std::to_string(most) + ", not one of " + std::to_string(classes) + " classes");

@@ -28,6 +28,7 @@
 #include <tessera/data/dataset.hpp>
 #include <tessera/data/pool.hpp>
 #include <tessera/io/file.hpp>
+#include <tessera/io/labels.hpp>
 #include <tessera/io/tensor.hpp>
 #include <tessera/io/text.hpp>
 
@@ -321,8 +322,8 @@ inline data::Pool leaf_pool(const LeafUsers& train, const LeafUsers& test, const
     }
     if (labels.empty()) throw IoError(name, "holds no example");
     if (!test.empty() && pool.train_size == 0) throw IoError(name, "holds no training example");
-    const auto most = static_cast<std::size_t>(*std::max_element(labels.begin(), labels.end()));
-    pool.examples = data::Dataset::own(std::move(rows), std::move(labels), std::max(least, most + 1));
+    const std::size_t classes = detail::classes_in(labels, name, least);
+    pool.examples = data::Dataset::own(std::move(rows), std::move(labels), classes);
     return pool;
 }
 

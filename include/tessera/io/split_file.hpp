@@ -2,6 +2,7 @@
 // A split on disk, so that another run, program or paper deals exactly the same examples.
 //
 //   tessera-split 1            one field per line, single spaces, numbers in decimal
+//   note NAME VALUE            of version 2 alone, any number: how the split was made, in the words of who made it
 //   examples 70000             of the pool it was made for
 //   labels <32 hex digits>     fingerprint of that pool's labels
 //   tests disjoint             or shared: two clients may hold the same test example
@@ -38,10 +39,21 @@
 
 namespace tessera::io {
 
+using SplitNotes = std::vector<std::pair<std::string, std::string>>;
+
+// What a split file says before its indices.
+struct SplitHead {
+    SplitNotes notes{};
+    std::uint64_t examples = 0;  // of the pool
+    std::string labels{};        // fingerprint of the pool's
+    data::Tests tests{};
+    std::uint64_t clients = 0, unseen = 0;
+};
+
 namespace detail {
 
 inline constexpr std::string_view split_magic = "tessera-split ";
-inline constexpr std::uint64_t split_version = 1;
+inline constexpr std::uint64_t split_version = 2;  // 1: the same without notes
 
 inline std::string hex_digits(std::uint64_t value, std::size_t digits) {
     std::string text(digits, '0');
@@ -117,6 +129,31 @@ public:
         rest_.remove_prefix(digits);
         return value;
     }
+    std::string until(std::string_view ends) {
+        const auto text = rest_.substr(0, rest_.find_first_of(ends));
+        rest_.remove_prefix(text.size());
+        return std::string(text);
+    }
+    SplitHead head() {
+        SplitHead out;
+        while (accept("note ")) {
+            auto name = until(" \n");
+            expect(" ");
+            out.notes.emplace_back(std::move(name), until("\n"));
+            end_line();
+        }
+        out.examples = count("examples");
+        expect("labels ");
+        out.labels = until("\n");
+        end_line();
+        expect("tests ");
+        out.tests = accept("shared") ? data::Tests::shared : data::Tests::disjoint;
+        if (out.tests == data::Tests::disjoint) expect("disjoint");
+        end_line();
+        out.clients = count("clients");
+        out.unseen = count("unseen");
+        return out;
+    }
     std::uint64_t count(std::string_view field) {
         expect(std::string(field) + " ");
         const std::uint64_t value = number(field);
@@ -156,9 +193,28 @@ private:
     std::size_t line_ = 1;
 };
 
+// The text of a whole file behind its first line, which must be one that is read, as must the checksum.
+inline SplitText opened_split(std::string_view text, const std::string& name) {
+    const std::size_t sum_size = split_checksum({}).size();
+    const std::string_view body = text.substr(0, text.size() - std::min(text.size(), sum_size));
+    SplitText in(body, name);
+    if (!in.accept(split_magic)) throw IoError(name, "is not a tessera split file");
+    if (const auto version = in.number("the version"); version < 1 || version > split_version)
+        throw IoError(name, "is a split file of version " + std::to_string(version) + ", but only versions up to " +
+                                std::to_string(split_version) + " are read");
+    if (text.substr(body.size()) != split_checksum(body))
+        throw IoError(name, "the checksum in the last line does not fit: the file is damaged or cut short");
+    in.end_line();
+    return in;
+}
+
 }  // namespace detail
 
-inline std::string encode_split(const data::Split& split, const data::Dataset& pool) {
+inline std::string encode_split(const data::Split& split, const data::Dataset& pool, const SplitNotes& notes = {}) {
+    for (const auto& [note, value] : notes)
+        tessera::detail::require(
+            !note.empty() && note.find_first_of(" \n") == note.npos && value.find('\n') == value.npos,
+            "split: a note has a name without blanks and a value of one line");
     bool shared = false;
     if (data::fault_in(split, pool.size(), data::Tests::disjoint)) {
         shared = true;
@@ -166,7 +222,9 @@ inline std::string encode_split(const data::Split& split, const data::Dataset& p
             throw ConfigError("split: " + *fault);
     }
     std::string text{detail::split_magic};
-    text += std::to_string(detail::split_version) + "\nexamples " + std::to_string(pool.size());
+    text += std::to_string(notes.empty() ? 1 : detail::split_version);
+    for (const auto& [note, value] : notes) text.append("\nnote ").append(note).append(" ").append(value);
+    text += "\nexamples " + std::to_string(pool.size());
     text += "\nlabels " + detail::labels_fingerprint(pool);
     text += std::string("\ntests ") + (shared ? "shared" : "disjoint");
     text += "\nclients " + std::to_string(split.clients.size());
@@ -179,46 +237,36 @@ inline std::string encode_split(const data::Split& split, const data::Dataset& p
 
 // `name` is what errors call the text.
 inline data::Split decode_split(std::string_view text, const std::string& name, const data::Dataset& pool) {
-    const std::size_t sum_size = detail::split_checksum({}).size();
-    const std::string_view body = text.substr(0, text.size() - std::min(text.size(), sum_size));
-    detail::SplitText in(body, name);
-    if (!in.accept(detail::split_magic)) throw IoError(name, "is not a tessera split file");
-    if (const auto version = in.number("the version"); version != detail::split_version)
-        throw IoError(name, "is a split file of version " + std::to_string(version) + ", but only version " +
-                                std::to_string(detail::split_version) + " is read");
-    if (text.substr(body.size()) != detail::split_checksum(body))
-        throw IoError(name, "the checksum in the last line does not fit: the file is damaged or cut short");
-    in.end_line();
-
-    if (const auto examples = in.count("examples"); examples != pool.size())
-        throw IoError(name, "is a split of " + std::to_string(examples) + " examples, but the pool has " +
+    auto in = detail::opened_split(text, name);
+    const SplitHead head = in.head();
+    if (head.examples != pool.size())
+        throw IoError(name, "is a split of " + std::to_string(head.examples) + " examples, but the pool has " +
                                 std::to_string(pool.size()));
-    in.expect("labels ");
-    if (!in.accept(detail::labels_fingerprint(pool))) throw IoError(name, "is a split of a pool with other labels");
-    in.end_line();
-    in.expect("tests ");
-    const auto tests = in.accept("shared") ? data::Tests::shared : data::Tests::disjoint;
-    if (tests == data::Tests::disjoint) in.expect("disjoint");
-    in.end_line();
-
-    const auto clients = in.count("clients"), unseen = in.count("unseen");
+    if (head.labels != detail::labels_fingerprint(pool)) throw IoError(name, "is a split of a pool with other labels");
     data::Split split;
     split.server = in.indices("server", pool.size());
-    split.clients = in.shares("client", clients, pool.size());
-    split.unseen = in.shares("unseen", unseen, pool.size());
+    split.clients = in.shares("client", head.clients, pool.size());
+    split.unseen = in.shares("unseen", head.unseen, pool.size());
     if (!in.at_end()) in.refuse("the split should end here");
-    if (const auto fault = data::fault_in(split, pool.size(), tests)) throw IoError(name, *fault);
+    if (const auto fault = data::fault_in(split, pool.size(), head.tests)) throw IoError(name, *fault);
     return split;
 }
 
-inline void write_split(const std::string& path, const data::Split& split, const data::Dataset& pool) {
-    const std::string text = encode_split(split, pool);
+inline void write_split(const std::string& path, const data::Split& split, const data::Dataset& pool,
+                        const SplitNotes& notes = {}) {
+    const std::string text = encode_split(split, pool, notes);
     write_file_atomically(path, std::as_bytes(std::span(text)));
 }
 
 inline data::Split read_split(const std::string& path, const data::Dataset& pool) {
     const auto bytes = read_file(path);
     return decode_split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, pool);
+}
+
+// Needs no pool, and checks none.
+inline SplitHead read_split_head(const std::string& path) {
+    const auto bytes = read_file(path);
+    return detail::opened_split({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path).head();
 }
 
 }  // namespace tessera::io

@@ -23,6 +23,17 @@ struct MomentNumbers {
     R unbias_m = 1, unbias_v = 1; // 1 / (1 - b^k), or 1
 };
 
+// Of Adam's k-th step, k = 1, 2, ...
+template <class R>
+MomentNumbers<R> unbiased(double rate, double b1, double b2, double eps, double k) {
+    return {.rate = R(rate),
+            .b1 = R(b1),
+            .b2 = R(b2),
+            .floor = R(eps),
+            .unbias_m = R(1 / (1 - std::pow(b1, k))),
+            .unbias_v = R(1 / (1 - std::pow(b2, k)))};
+}
+
 namespace detail {
 
 // Moves m and v along d, which becomes the step before it is scaled by the rate.

@@ -6,8 +6,8 @@
 //             with eps such that sum_l density(l) n_l = D sum_l n_l; a tensor that would be more than full is full, and
 //             eps is found anew for the others
 //
-// All tensors count, biases and norms included. A tensor has floor(density n) active coordinates, a uniform random
-// subset drawn from a stream of its own.
+// All tensors count, biases and norms included; or vectors stay full and the shares are those of the other tensors. A
+// tensor has floor(density n) active coordinates, a uniform random subset drawn from a stream of its own.
 #pragma once
 
 #include <algorithm>
@@ -25,6 +25,10 @@ namespace tessera::mask {
 
 enum class Distribution : std::uint8_t { erk, uniform };
 constexpr std::array<std::string_view, 2> words_of(Distribution) { return {"erk", "uniform"}; }
+
+// Which tensors masks thin out: all of them, or those that are no vectors.
+enum class MaskScope : std::uint8_t { all, weights };
+constexpr std::array<std::string_view, 2> words_of(MaskScope) { return {"all", "weights"}; }
 
 namespace detail {
 
@@ -54,14 +58,21 @@ inline void require_density(double density) {
 }
 
 // One number a tensor, in the order of the layout.
-inline Vec<double> densities(Layout layout, double density, Distribution how) {
+inline Vec<double> densities(Layout layout, double density, Distribution how, MaskScope scope = MaskScope::all) {
     require_density(density);
     Vec<double> out(layout.size(), density);
-    if (how == Distribution::uniform) return out;
     Vec<unsigned char> full(layout.size(), 0);
+    const auto spared = [&](std::size_t l) { return scope == MaskScope::weights && layout[l].rank == 1; };
+    for (std::size_t l = 0; l < layout.size(); ++l)
+        if (spared(l)) {
+            full[l] = 1;
+            out[l] = 1;
+        }
+    if (how == Distribution::uniform) return out;
     for (;;) {
         double wanted = 0, divisor = 0, most = 0;
         for (std::size_t l = 0; l < layout.size(); ++l) {
+            if (spared(l)) continue;
             const auto n = static_cast<double>(layout[l].size());
             if (full[l]) {
                 wanted -= (1 - density) * n;
@@ -93,8 +104,8 @@ inline std::size_t active_count(double density, std::size_t n) {
 }
 
 // A mask with the counts that belong to a density.
-inline Mask drawn(Layout layout, double density, Distribution how, Key key) {
-    const auto shares = densities(layout, density, how);
+inline Mask drawn(Layout layout, double density, Distribution how, Key key, MaskScope scope = MaskScope::all) {
+    const auto shares = densities(layout, density, how, scope);
     Mask mask(dimension(layout));
     for (std::size_t l = 0; l < layout.size(); ++l) {
         const Segment& s = layout[l];

@@ -33,18 +33,20 @@ constexpr std::array<std::string_view, 2> words_of(Annealing) { return {"paper",
 struct DynamicSparse {
     double density = 0.5;  // in (0, 1]
     Distribution distribution = Distribution::erk;
+    MaskScope mask_scope = MaskScope::all;
     double prune_rate = 0.5;  // alpha_0, in [0, 1]
     Annealing annealing = Annealing::paper;
     Grow grow = Grow::gradient;
 
     double rate(std::size_t round, std::size_t rounds) const {
+        if (rounds == 0) return prune_rate;  // T is not known
         const auto last = static_cast<double>(annealing == Annealing::paper ? rounds - 1 : rounds);
         if (last == 0) return prune_rate;
         const double t = std::min(static_cast<double>(round), last);
         return prune_rate / 2 * (1 + std::cos(3.14159265358979323846 * t / last));
     }
 
-    Mask first(Layout layout, Key key) const { return drawn(layout, density, distribution, key); }
+    Mask first(Layout layout, Key key) const { return drawn(layout, density, distribution, key, mask_scope); }
 
     template <class R>
     void next(const MaskSearch<R>& at, Mask& mask) const {

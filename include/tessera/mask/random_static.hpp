@@ -9,8 +9,9 @@ namespace tessera::mask {
 struct RandomStatic {
     double density = 0.5;  // in (0, 1]
     Distribution distribution = Distribution::erk;
+    MaskScope mask_scope = MaskScope::all;
 
-    Mask first(Layout layout, Key key) const { return drawn(layout, density, distribution, key); }
+    Mask first(Layout layout, Key key) const { return drawn(layout, density, distribution, key, mask_scope); }
     void next(const auto&, Mask&) const {}
     void validate() const { require_density(density); }
 };

@@ -63,7 +63,7 @@ struct Apfl {
     }
     void validate() const {
         detail::require(alpha >= 0 && alpha <= 1, "alpha must lie in [0, 1]");
-        detail::require(alpha_rate >= 0, "alpha_rate must be 0 or more");
+        detail::require_size(alpha_rate, "alpha_rate");
     }
 };
 

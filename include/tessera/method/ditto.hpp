@@ -46,7 +46,7 @@ struct Ditto {
     auto serve(const Site<M>& at, Vec<R> w, Client<R> me) const {
         return plain(at, std::move(start(me.v, w)));
     }
-    void validate() const { detail::require(lambda >= 0, "lambda must be 0 or more"); }
+    void validate() const { detail::require_size(lambda, "lambda"); }
 };
 
 }  // namespace tessera

@@ -6,8 +6,6 @@
 // mu = 0 is FedAvg.
 #pragma once
 
-#include <string>
-
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/rule.hpp>
 #include <tessera/core/error.hpp>
@@ -36,9 +34,7 @@ struct FedProx {
         descend(at, w, at.work(epochs, steps, me.cursor), local, {.toward = received, .pull = mu});
         return up(at, std::move(w), weights);
     }
-    void validate() const {
-        detail::require(mu >= 0, "mu must be 0 or more, not " + std::to_string(mu));
-    }
+    void validate() const { detail::require_size(mu, "mu"); }
 };
 
 }  // namespace tessera

@@ -4,7 +4,7 @@
 //   client: E_h epochs on head_k with the body fixed, then E_u epochs on the body with head_k fixed
 //   server: body = sum_k p_k body_k, p_k = n_k / sum n
 //
-// E_h and E_u are order.epochs_v and order.epochs_u.
+// E_h and E_u are order.epochs_v and order.epochs_u; unlike FedAlt's, no phase is capped.
 #pragma once
 
 #include <tessera/method/partial.hpp>
@@ -13,6 +13,6 @@
 namespace tessera {
 
 template <class Local = rule::Sgd, class Fold = fold::Mean>
-using FedRep = Partial<scope::Head, order::Alternate<Local>, Fold, Weigh::samples>;
+using FedRep = Partial<scope::Head, order::Alternate<Local, Local, 0>, Fold, Weigh::samples>;
 
 }  // namespace tessera

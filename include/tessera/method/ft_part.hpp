@@ -41,7 +41,7 @@ struct FtPart {
         return up(at, std::move(w), weights);
     }
     auto serve(const auto& at, auto w, auto) const {
-        descend(at, w, at.epochs(tune_epochs, Pass::own), tune, {.on = on(own, *at.model)});
+        descend(at, w, at.epochs(tune_epochs, Pass::own), tune, {.on = on(own, *at.model, at.id)});
         return plain(at, std::move(w));
     }
 };

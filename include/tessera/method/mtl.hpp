@@ -62,7 +62,7 @@ struct Mtl {
     bool admits(const Server<R>& server, const Upload<R>& up) const {
         return up.from < server.all.size() && up.w.size() == server.w.size();
     }
-    void validate() const { detail::require(lambda >= 0, "lambda must be 0 or more"); }
+    void validate() const { detail::require_size(lambda, "lambda"); }
 };
 
 }  // namespace tessera

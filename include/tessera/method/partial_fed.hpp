@@ -46,6 +46,7 @@ struct PartialFed {
             step(model.used(), b);
             if (logit_rate == 0) continue;
             at.gradient(model.used(), b, gradient);
+            at.workspace->tally.examples += b.size();
             model.learn(gradient, temperature, logit_rate);
         }
         model.settle();
@@ -60,7 +61,7 @@ struct PartialFed {
         return plain(at, std::move(model.used()));
     }
     void validate() const {
-        detail::require(logit_rate >= 0, "logit_rate must be 0 or more");
+        detail::require_size(logit_rate, "logit_rate");
         detail::require(temperature > 0, "temperature must be positive");
     }
 };

@@ -60,7 +60,7 @@ struct PerFedAvg {
         return plain(at, std::move(w));
     }
     void validate() const {
-        detail::require(alpha >= 0 && beta_m >= 0, "alpha and beta_m must be 0 or more");
+        detail::require_size(alpha, "alpha"), detail::require_size(beta_m, "beta_m");
         detail::require(delta > 0, "delta must be above 0");
     }
 };

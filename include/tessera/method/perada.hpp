@@ -44,8 +44,8 @@ struct PerAda {
                 lambda * lambda_scale, weights};
     }
     void validate() const {
-        detail::require(lambda >= 0 && lambda_scale >= 0,
-                        "lambda and lambda_scale must be 0 or more");
+        detail::require_size(lambda, "lambda");
+        detail::require_size(lambda_scale, "lambda_scale");
     }
 };
 

@@ -63,7 +63,7 @@ struct FedBreD {
         return plain(at, std::move(own));
     }
     void validate() const {
-        detail::require(lambda >= 0 && alpha_m >= 0, "lambda and alpha_m must be 0 or more");
+        detail::require_size(lambda, "lambda"), detail::require_size(alpha_m, "alpha_m");
     }
 };
 

@@ -10,6 +10,7 @@
 
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/rule.hpp>
+#include <tessera/core/error.hpp>
 #include <tessera/fold/mean.hpp>
 #include <tessera/gate/any_chain.hpp>
 #include <tessera/method/detail/branches.hpp>
@@ -52,11 +53,16 @@ struct PiFlow {
         detail::train_joint(*this, zeta_g, x, {eval_adapt_psi, eval_adapt_global, branches()});
         return detail::routed_predictor(*this, at, std::move(x));
     }
-    nn::Moves branches() const { return pi == Pi::tied ? nn::Moves::global : nn::Moves::branches; }
+    nn::Moves branches() const { return pi == Pi::tied ? nn::Moves::tied : nn::Moves::branches; }
     auto global(const auto& server, const auto& initial) const {
         return decltype(server.w)(server.w.begin(), server.w.begin() + std::ssize(initial));
     }
     auto global_at(const auto& at, auto x) const { return x.resize(at.initial->size()), x; }
+    void validate() const {
+        detail::require(pi == Pi::tied || routing.global_loss == nn::GlobalLoss::personalized,
+                        "global_loss=global trains w_g by its own loss, and two_global has two "
+                        "branches to train; leave global_loss=personalized or set pi=tied");
+    }
 };
 
 }  // namespace tessera

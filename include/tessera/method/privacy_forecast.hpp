@@ -38,7 +38,10 @@ privacy::Forecast privacy_forecast(const Federation<Private<Inner>, M>& run, con
             visited.push_back(seat.client);
             if (!all.visit[seat.client].empty()) continue;
             run.at_client(seat.client, workspace, [&](auto client, auto received, auto& space) {
-                client.visit(std::move(received), round, space);
+                try {
+                    client.visit(std::move(received), round, space);
+                } catch (const BudgetError&) {  // what may not be visited any more has its price
+                }
                 all.visit[seat.client] = space.spent;
             });
         }

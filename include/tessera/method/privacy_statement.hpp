@@ -20,20 +20,34 @@ struct FirstOf<Trained<Rule, Others...>> {
     using type = Rule;
 };
 
-// Of all the noise in the method: replayable if any of it is.
-template <class Me>
-std::string_view noise_in_words(const Me& method) {
-    std::string_view worst;
+template <class Me, class F>
+void each_noise(const Me& method, const F& f) {
     const auto look = [&](const auto& rule) {
-        if constexpr (requires { rule.source.words(); })
-            if (worst.empty() || rule.source.replayable()) worst = rule.source.words();
+        if constexpr (requires { rule.source.words(); }) f(rule.source);
     };
     if constexpr (requires { method.local; }) look(method.local);
     if constexpr (requires { method.personal; }) look(method.personal);
     if constexpr (requires { method.order.u; }) look(method.order.u), look(method.order.v);
+}
+// Of all the noise in the method: replayable if any of it is.
+template <class Me>
+std::string_view noise_in_words(const Me& method) {
+    std::string_view worst;
+    each_noise(method, [&](const auto& source) {
+        if (worst.empty() || source.replayable()) worst = source.words();
+    });
     return worst;
 }
 }  // namespace detail
+
+// Whether a round that is made again, after a crash say, has other noise and so is paid for again.
+template <class Inner>
+bool draws_afresh(const Private<Inner>& method) {
+    bool afresh = false;
+    detail::each_noise(method.inner,
+                       [&](const auto& source) { afresh = afresh || !source.replayable(); });
+    return afresh;
+}
 
 template <class Inner, class M>
 report::analysis::PrivacyStatement privacy_statement(const Federation<Private<Inner>, M>& run) {

@@ -5,7 +5,8 @@
 //   all else: the inner method's
 //
 // Compiles only where all that is released, or that it reads, was trained with noise. What a client
-// spends on w and on a personal model adds up. A visit past the budget throws, and nothing is sent.
+// spends on w and on a personal model adds up. A visit past the budget throws, and nothing is sent;
+// its price is kept, so that the client is left out from then on (runtime/federation.hpp).
 #pragma once
 
 #include <tessera/contracts/method.hpp>
@@ -25,12 +26,11 @@ struct Private {
     double delta = 1e-5;
     double epsilon = 0;  // the budget of each client; 0: none
     template <class R> using Server = server_t<Inner, R>;
-    template <class R> struct Client { client_t<Inner, R> own; Vec<Spent> ledger; };
+    template <class R> struct Client { client_t<Inner, R> own; Vec<Spent> ledger, price; };
 
-    template <class M>
-    auto open(const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) const {
+    auto open(const auto& hub, auto w0, std::size_t clients) const {
         if constexpr (requires { inner.fold; }) check_hub(inner.fold, hub);
-        return open_at<Inner, M>(inner, hub, std::move(w0), clients);
+        return open_at(inner, hub, std::move(w0), clients);
     }
     template <class S>
     auto send(const S& server, Id client) const {
@@ -38,21 +38,17 @@ struct Private {
             return send_to<Inner, detail::real_of<S>>(inner, server, client);
         else return send_to<Inner, float>(inner, server, client);
     }
-    template <class M, class Down>
-    auto visit(const Site<M>& at, Down received, Client<real<M>>& me) const {
+    auto visit(const auto& at, auto received, auto& me) const {
         at.workspace->spent.clear();
-        auto upload = visit_at<Inner, M>(inner, at, std::move(received), me.own);
-        for (const auto& s : at.workspace->spent) spend(me.ledger, s);
-        if (epsilon > 0) privacy::keep_within(epsilon, delta, me.ledger, at.id);
+        auto upload = visit_at(inner, at, std::move(received), me.own);
+        me.price = at.workspace->spent;
+        if (const auto refused = over_budget(me, at.id)) throw *refused;
+        for (const auto& s : me.price) spend(me.ledger, s);
         return upload;
     }
-    template <class M, class Upload>
-    void merge(const Site<M>& hub, Server<real<M>>& server, std::span<const Upload> ups) const {
-        merge_at<Inner, M>(inner, hub, server, ups);
-    }
-    template <class M, class Down>
-    auto serve(const Site<M>& at, Down received, Client<real<M>> me) const {
-        return serve_at<Inner, M>(inner, at, std::move(received), std::move(me.own));
+    void merge(const auto& hub, auto& server, auto ups) const { merge_at(inner, hub, server, ups); }
+    auto serve(const auto& at, auto received, auto me) const {
+        return serve_at(inner, at, std::move(received), std::move(me.own));
     }
     template <class S, class R>
         requires detail::HasVector<S>
@@ -61,7 +57,11 @@ struct Private {
         else return inner.global(server, initial);
     }
     auto spent(const auto& me) const { return privacy::guarantee(me.ledger, delta); }
+    auto over_budget(const auto& me, Id client) const {
+        return privacy::over_budget(epsilon, delta, me.ledger, me.price, client);
+    }
     void validate() const {
+        detail::keeps_what_it_covers(inner);
         detail::require(delta > 0 && delta < 1, "delta must lie in (0, 1)");
         detail::require(epsilon >= 0, "epsilon must be positive, or 0 for no budget");
     }

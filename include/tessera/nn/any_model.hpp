@@ -27,6 +27,7 @@ public:
 
     Layout layout() const { return held_->layout(); }
     std::size_t outputs() const { return held_->outputs(); }
+    std::size_t input_width() const { return held_->input_width(); }
     double gradient(In<R> x, const Batch<R>& b, Out<R> out) const { return held_->gradient(x, b, out); }
     void predict(In<R> x, const Batch<R>& b, Out<R> out) const { held_->predict(x, b, out); }
 
@@ -61,6 +62,7 @@ private:
         virtual ~Interface() = default;
         virtual Layout layout() const = 0;
         virtual std::size_t outputs() const = 0;
+        virtual std::size_t input_width() const = 0;
         virtual double gradient(In<R>, const Batch<R>&, Out<R>) const = 0;
         virtual void predict(In<R>, const Batch<R>&, Out<R>) const = 0;
         virtual bool fuses(const Step<R>&) const = 0;
@@ -91,6 +93,7 @@ private:
 
         Layout layout() const override { return model.layout(); }
         std::size_t outputs() const override { return model.outputs(); }
+        std::size_t input_width() const override { return tessera::input_width(model); }
         double gradient(In<R> x, const Batch<R>& b, Out<R> out) const override { return model.gradient(x, b, out); }
         void predict(In<R> x, const Batch<R>& b, Out<R> out) const override { model.predict(x, b, out); }
         bool fuses([[maybe_unused]] const Step<R>& s) const override {

@@ -41,6 +41,8 @@ struct SoftmaxCrossEntropy {
         if (!batch.examples().labels)
             throw ConfigError("nn::SoftmaxCrossEntropy needs one class an example; these have targets or marks");
         const std::size_t classes = z.size() / rows;
+        if (batch.examples().classes > classes)
+            throw ConfigError("nn::SoftmaxCrossEntropy needs an output for each class; these examples have more");
         const R share = R(1) / static_cast<R>(rows);
         Scratch<R> chosen(rows), top(rows), sum(rows);
         for (std::size_t i = 0; i < rows; ++i) chosen[i] = z[i * classes + batch.label(i)];

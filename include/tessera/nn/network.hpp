@@ -3,6 +3,7 @@
 // head, everything between keeps the part its layer names (body unless it is a norm or an adapter).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -117,11 +118,13 @@ public:
             Ghost<Layers>::squares(layers_, run.call, w.data(), x, run.z.data(), run.notes.data(), run.z.data(),
                                    static_cast<R*>(nullptr), kept.data(), GhostScope{&clip.on}, factors.data());
         });
+        bool finite = true;
         for (double& f : factors) {
             const double squared = f * n * n;  // the loss is the mean over the batch
-            if (!std::isfinite(squared)) return clipped_sum_one_by_one(*this, w, batch, clip, out);
-            f = n * clip.factor(squared);
+            finite = finite && std::isfinite(squared);
+            f = std::isfinite(squared) ? n * clip.factor(squared) : lost;
         }
+        if (!finite) return clipped_sum_without_lost(factors, w, batch, clip, out);
         run.with_input([&](auto x) {
             Ghost<Layers>::sum(layers_, run.call, w.data(), x, run.z.data(), run.notes.data(), kept.data(),
                                factors.data(), GhostScope{&clip.on}, out.data());
@@ -198,6 +201,21 @@ public:
     }
 
 private:
+    static constexpr double lost = -1;  // for a factor: the gradient is not finite
+
+    // As if lost examples were not there: zero times infinity would reach every sum over the batch.
+    double clipped_sum_without_lost(const Vec<double>& factors, In<R> w, const Batch<R>& batch, const Clip<R>& clip,
+                                    Out<R> out) const
+        requires Ghost<Layers>::known
+    {
+        Vec<Index> others;
+        for (std::size_t i = 0; i < factors.size(); ++i)
+            if (factors[i] != lost) others.push_back(batch.ids()[i]);
+        if (!others.empty()) return clipped_sum(w, batch.of(others), clip, out);
+        std::fill(out.begin(), out.end(), R(0));
+        return 0;
+    }
+
     static constexpr bool gathers = GatheringLayer<Layers, R>;
     static constexpr bool reads_bytes = std::is_same_v<R, float> && ByteLayer<Layers, R>;
 

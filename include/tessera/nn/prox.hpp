@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The Bregman proximal map: theta near the minimum of f(x) + lambda D(x, mu), by gradient steps on one batch.
 //
-//   Prox         the objective, a model made of a model
-//   descend_prox steps of a rule on it
+//   descend_prox steps of a rule on that
 //   Envelope     F_i(w) = min f + lambda D(., mu_i(w)) and its gradient (pFedBreD's Eq. 12 and 13)
 #pragma once
 
@@ -18,52 +17,27 @@
 
 namespace tessera::nn {
 
-// Reads mu where it lies; model, geometry and mu must outlive it.
-template <Model M, Divergence<real<M>> Geometry>
-class Prox {
-public:
-    using Real = real<M>;
-
-    Prox(const M& model, const Geometry& geometry, In<Real> mu, double lambda)
-        : model_(&model), geometry_(&geometry), mu_(mu), slope_at_mu_(mu.size()), lambda_(lambda) {
-        geometry.gradient(mu, Out<Real>(slope_at_mu_));
-    }
-
-    Layout layout() const { return model_->layout(); }
-    std::size_t outputs() const { return model_->outputs(); }
-    void predict(In<Real> x, const Batch<Real>& b, Out<Real> out) const { model_->predict(x, b, out); }
-    double gradient(In<Real> x, const Batch<Real>& b, Out<Real> out) const {
-        const double loss = model_->gradient(x, b, out);
-        Vec<Real> slope(x.size());
-        geometry_->gradient(x, Out<Real>(slope));
-        for (std::size_t j = 0; j < x.size(); ++j) out[j] += static_cast<Real>(lambda_) * (slope[j] - slope_at_mu_[j]);
-        return loss + lambda_ * bregman<Real>(*geometry_, x, mu_, slope_at_mu_);
-    }
-
-private:
-    const M* model_;
-    const Geometry* geometry_;
-    In<Real> mu_;
-    Vec<Real> slope_at_mu_;
-    double lambda_;
-};
-
-// `steps` steps of a rule on f(x; b) + lambda D(x, mu), all on one batch, kept in the domain of the geometry. Where D
-// is half the squared distance the pull is a term of the step, which fused kernels read.
-template <Model M, class Q, class Geometry>
-void descend_prox(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, std::size_t steps, const Q& rule,
-                  const Geometry& geometry, const Vec<real<M>>& mu, double lambda) {
-    const auto repeat = [&](auto step) {
+// `steps` steps of a rule on f(x; b) + lambda D(x, mu), all on one batch, kept in the domain of the geometry. The pull
+// is a term of the step in every geometry: fused kernels read it, and a rule that clips clips the gradient of f alone.
+template <Model M, class Q, class Geometry, class R = real<M>>
+void descend_prox(const Site<M>& at, Vec<R>& x, const Batch<R>& b, std::size_t steps, const Q& rule,
+                  const Geometry& geometry, const Vec<R>& mu, double lambda) {
+    if constexpr (is_euclidean<Geometry>) {
+        auto step = walk(at, rule, {.toward = mu, .pull = lambda});
         for (std::size_t k = 0; k < steps; ++k) {
             step(x, b);
-            geometry.project(Out<real<M>>(x));
+            geometry.project(Out<R>(x));
         }
-    };
-    if constexpr (is_euclidean<Geometry>) {
-        repeat(walk(at, rule, {.toward = mu, .pull = lambda}));
     } else {
-        const Prox<M, Geometry> objective(*at.model, geometry, mu, lambda);
-        repeat(walk(at.with(objective), rule));
+        Vec<R> slope_at_mu(mu.size()), pull(mu.size());
+        geometry.gradient(In<R>(mu), Out<R>(slope_at_mu));
+        auto step = walk(at, rule, {.also = pull});
+        for (std::size_t k = 0; k < steps; ++k) {
+            geometry.gradient(In<R>(x), Out<R>(pull));
+            for (std::size_t j = 0; j < x.size(); ++j) pull[j] = static_cast<R>(lambda) * (pull[j] - slope_at_mu[j]);
+            step(x, b);
+            geometry.project(Out<R>(x));
+        }
     }
 }
 

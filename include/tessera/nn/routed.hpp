@@ -67,7 +67,8 @@ struct RoutingTerms {
     }
 };
 
-enum class Moves : std::uint8_t { all, router, global, branches };
+// `tied`: w_g, which is both branches.
+enum class Moves : std::uint8_t { all, router, global, branches, tied };
 
 // What a routed model can answer with: one branch alone, or both, by the soft or the hard policy.
 enum class Along : std::uint8_t { global, local, soft, hard };
@@ -141,7 +142,7 @@ public:
         const auto router = gate.segments(routes_);
         d_ = dimension(own);
         p_ = dimension(Layout(router));
-        segments_.assign(own.begin(), own.end());
+        for (const Segment& s : own) segments_.push_back(placed(s, "global.", 0));
         for (Segment s : router) {
             s.part = Part::router;
             s.offset += d_;
@@ -153,14 +154,23 @@ public:
     Layout layout() const { return segments_; }
     std::size_t outputs() const { return model_->outputs(); }
     std::size_t blocks() const { return routes_.blocks; }
-    std::size_t model_size() const { return d_; }
     std::size_t router_size() const { return p_; }
+    // Both branches and the router, or w_g where its loss alone is descended.
+    double forward_flops() const
+        requires CountedModel<M>
+    {
+        if (w_g_alone()) return model_->forward_flops();
+        double sum = 2 * model_->forward_flops();
+        if constexpr (requires { gate_->forward_flops(routes_); }) sum += gate_->forward_flops(routes_);
+        return sum;
+    }
     // Where its steps act.
     Where on() const {
         switch (moves_) {
             case Moves::all: return {};
             case Moves::router: return Where::range(d_, d_ + p_);
-            case Moves::global: break;
+            case Moves::global:
+            case Moves::tied: break;
             case Moves::branches: {
                 Where both = Where::range(0, d_);
                 both.add({d_ + p_, d_ + p_ + d_});
@@ -180,9 +190,8 @@ public:
     double gradient(In<R> x, const Batch<R>& b, Out<R> out) const {
         const bool tied = x.size() < d_ + p_ + d_;
         if (reuse_) reuse_->look_at(b);
-        const double loss = moves_ == Moves::global && (tied || terms_.global_loss == GlobalLoss::global)
-                                ? model_->gradient(w_g(x), b, out.first(d_))
-                                : routed_gradient(x, b, out, tied);
+        const double loss =
+            w_g_alone() ? model_->gradient(w_g(x), b, out.first(d_)) : routed_gradient(x, b, out, tied);
         if (reuse_ && moves_ != Moves::router) reuse_->kept.holds = false;  // the branches are about to move
         return loss;
     }
@@ -212,6 +221,9 @@ private:
     static constexpr std::uint64_t meaning = 0x726F75746572;
 
     In<R> psi(In<R> x) const { return x.subspan(d_, p_); }
+    bool w_g_alone() const {
+        return moves_ == Moves::tied || (moves_ == Moves::global && terms_.global_loss == GlobalLoss::global);
+    }
 
     double routed_gradient(In<R> x, const Batch<R>& b, Out<R> out, bool tied) const {
         const bool router = moves_ == Moves::all || moves_ == Moves::router, branches = moves_ != Moves::router;
@@ -302,7 +314,15 @@ public:
     }
     void shares(const Batch<real<M>>& b, Out<real<M>> q0) const { routed().shares(x_, b, q0); }
     std::size_t blocks() const { return model_->routes(terms_.mix).blocks; }
-    const Vec<real<M>>& parameters() const { return x_; }  // (w_g, psi, w_l)
+    const Vec<real<M>>& parameters() const { return x_; }  // (w_g, psi, w_l), or (w_g, psi)
+    // Of those.
+    Vec<Segment> segments() const {
+        const auto model = routed();
+        Vec<Segment> all;
+        for (const Segment& s : model.layout())
+            if (s.end() <= x_.size()) all.push_back(s);
+        return all;
+    }
 
 private:
     Routed<M, G> routed() const { return {*model_, gate_, terms_}; }

@@ -71,7 +71,7 @@ public:
             }
         if (full()) return model_->gradient(packed, batch, out);
         Vec<Real> dense(mask_->size());
-        const double loss = full_gradient(packed, batch, dense);
+        const double loss = filled_gradient(packed, batch, dense);
         detail::gather_active(*mask_, 0, mask_->size(), dense.data(), out.data());
         return loss;
     }
@@ -116,25 +116,36 @@ public:
         else return 0;
     }
 
-    // The gradient in every coordinate of the model, at the point with zeros in place: what a mask search ranks.
+    // The gradient in every coordinate of the model, at the point with zeros in place: what a mask search ranks. A
+    // network needs no second vector of its size.
     double full_gradient(In<Real> packed, const Batch<Real>& batch, Out<Real> dense) const {
-        const Scratch<Real> at(mask_->size());
-        const Real* from = packed.data();
-        for (std::size_t j = 0; j < at.size(); j += 4096) {  // zeros stay in the first cache
-            const std::size_t n = std::min<std::size_t>(4096, at.size() - j);
-            std::fill_n(at.data() + j, n, Real(0));
-            kernels::expand(&from, mask_->words().data() + j / 64, at.data() + j, at.data() + j, n);
+        if constexpr (Form::exists) {
+            fill(packed, dense.data());
+            return Form::gradient_in_place(*model_, batch, dense.data());
+        } else {
+            return filled_gradient(packed, batch, dense);
         }
-        return model_->gradient(In<Real>(at.data(), at.size()), batch, dense);
     }
     Vec<Real> whole(In<Real> packed) const {
         Vec<Real> dense(mask_->size());
-        const Real* from = packed.data();
-        kernels::expand(&from, mask_->words().data(), dense.data(), dense.data(), dense.size());
+        fill(packed, dense.data());
         return dense;
     }
 
 private:
+    double filled_gradient(In<Real> packed, const Batch<Real>& batch, Out<Real> dense) const {
+        const Scratch<Real> at(mask_->size());
+        fill(packed, at.data());
+        return model_->gradient(In<Real>(at.data(), at.size()), batch, dense);
+    }
+    void fill(In<Real> packed, Real* dense) const {
+        const Real* from = packed.data();
+        for (std::size_t j = 0; j < mask_->size(); j += 4096) {  // zeros stay in the first cache
+            const std::size_t n = std::min<std::size_t>(4096, mask_->size() - j);
+            std::fill_n(dense + j, n, Real(0));
+            kernels::expand(&from, mask_->words().data() + j / 64, dense + j, dense + j, n);
+        }
+    }
     bool layered() const { return !layers_.empty(); }
     bool full() const { return active_ == mask_->size(); }
 

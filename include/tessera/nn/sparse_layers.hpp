@@ -80,8 +80,8 @@ struct Layered {
 template <class R, std::size_t Inputs, class... Layers, class Loss>
 struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
     using Net = Network<R, Inputs, Sequential<Layers...>, Loss>;
-    static constexpr bool exists = true;
     static constexpr std::size_t count = sizeof...(Layers);
+    static constexpr bool exists = count > 0;
     template <std::size_t I>
     using at = std::tuple_element_t<I, std::tuple<Layers...>>;
     static constexpr auto widths = [] {
@@ -131,6 +131,14 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
         return sum;
     }
 
+    // The gradient in every coordinate at the zero-filled weights that stand in `w`, and in their place: from the last
+    // layer to the first, each reads its weights a last time before its gradient takes their room.
+    static double gradient_in_place(const Net& net, const Batch<R>& batch, R* w) {
+        const Scratch<R> x(batch.size() * Inputs);
+        load(batch, x.data());
+        return in_place<0>(net, {batch.size(), Inputs, batch.training(), batch.draw()}, batch, x.data(), w, nullptr);
+    }
+
     static double loss(const Batch<R>& batch, Out<R> outputs) { return Loss::gradient(batch, outputs); }
     static void to_predictions(Out<R> outputs) { Loss::predict(outputs, widths[count]); }
 
@@ -161,7 +169,7 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
         R* by_rows() {
             if (!rows_[I]) {
                 make<I>(rows_[I], false);
-                if constexpr (I == 0) load();
+                if constexpr (I == 0) load(*batch_, rows_[0]->data());
                 else kernels::from_blocks(blocks_[I]->data(), rows_[I]->data(), call_.batch, widths[I], examples_);
             }
             return rows_[I]->data();
@@ -177,16 +185,6 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
             }
             return blocks_[I]->data();
         }
-        void load() {
-            for (std::size_t i = 0; i < call_.batch; ++i) {
-                R* to = rows_[0]->data() + i * Inputs;
-                if (const auto* bytes = batch_->bytes(i))
-                    kernels::widen_bytes(bytes, to, Inputs, R(batch_->examples().shift), R(batch_->examples().scale));
-                else
-                    batch_->read(i, Out<R>(to, Inputs));
-            }
-        }
-
         // Zero-filled weights of a layer that works on those, or the packed ones where none is missing.
         template <std::size_t I>
         const R* filled(const R* packed) {
@@ -347,6 +345,42 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
     };
 
 private:
+    static void load(const Batch<R>& batch, R* to) {
+        for (std::size_t i = 0; i < batch.size(); ++i, to += Inputs)
+            if (const auto* bytes = batch.bytes(i))
+                kernels::widen_bytes(bytes, to, Inputs, R(batch.examples().shift), R(batch.examples().scale));
+            else
+                batch.read(i, Out<R>(to, Inputs));
+    }
+
+    // x: what layer I reads; w: its weights, with those of later layers behind; dx: where the gradient in x goes.
+    template <std::size_t I>
+    static double in_place(const Net& net, const Call& call, const Batch<R>& batch, const R* x, R* w, R* dx) {
+        constexpr std::size_t out = widths[I + 1], size = dimension(Layout(at<I>::segments));
+        const auto& layer = net.layers().template layer<I>();
+        const Call own = call.child(I, widths[I]);
+        const Scratch<R> notes(call.batch * at<I>::notes(widths[I])), y(call.batch * out);
+        const Scratch<R> inner(I + 1 < count ? call.batch * out : 0);
+        layer.forward(own, static_cast<const R*>(w), x, y.data(), notes.data());
+        double value = 0;
+        if constexpr (I + 1 < count) value = in_place<I + 1>(net, call, batch, y.data(), w + size, inner.data());
+        else value = loss(batch, Out<R>(y.data(), y.size()));
+        const R* dy = I + 1 < count ? inner.data() : y.data();
+        const auto back = [&](R* to_x, R* to_w) {
+            layer.backward(own, static_cast<const R*>(w), x, static_cast<const R*>(y.data()),
+                           static_cast<const R*>(notes.data()), dy, to_x, to_w);
+        };
+        if constexpr (is_linear<at<I>>) {  // reads its weights for dx alone
+            if (dx) back(dx, nullptr);
+            back(nullptr, w);
+        } else {
+            const Scratch<R> dw(size);
+            back(dx, dw.data());
+            std::copy_n(dw.data(), size, w);
+        }
+        return value;
+    }
+
     // 5.5: as many positions as in the dense layer, each with twice its active weights and its active biases.
     template <class L>
     static double flops_of(const Mask& mask, std::size_t in, std::size_t begin) {

@@ -68,6 +68,7 @@ public:
 
     Layout layout() const { return kept_->segments; }
     std::size_t outputs() const { return model_.outputs(); }
+    std::size_t input_width() const { return tessera::input_width(model_); }
     void initialize(Out<R> x, Key) const { kept_->pick(kept_->values, x); }
     double gradient(In<R> x, const Batch<R>& b, Out<R> out) const {
         Bench& bench = laid(x);

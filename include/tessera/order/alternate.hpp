@@ -15,13 +15,13 @@
 
 namespace tessera::order {
 
-template <class V, class U = V>
+template <class V, class U = V, std::size_t Cap = 1000>
 struct Alternate {
     using Trains = Trained<V, U>;  // gradients in u read v
     V v{};  // gamma_v
     U u{};  // gamma_u
     std::size_t epochs_v = 1, epochs_u = 1;
-    std::size_t cap_v = 1000, cap_u = 0;  // most steps of a phase; 0: no cap
+    std::size_t cap_v = Cap, cap_u = 0;  // most steps of a phase; 0: no cap
     Penalty penalty{};
 
     template <class M>

@@ -2,15 +2,16 @@
 // A budget: an epsilon that no client passes.
 //
 // What a noisy step costs is its rate and its noise, and how many steps a visit takes follows from sizes that are
-// public; none of it reads data. So a ledger can be held against the budget after the steps of a visit and before
-// anything of it is sent (keep_within), and what a run will have cost is known before it begins (Forecast).
+// public; none of it reads data. So a ledger can be held against the budget before anything of a visit is sent, and
+// before the visit itself once one has shown its price (over_budget), and what a run will have cost is known before it
+// begins (Forecast).
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,23 +22,17 @@
 
 namespace tessera {
 
-// A client would have passed its budget. The visit was thrown away and nothing of it was sent, so nothing is spent.
-struct BudgetError : Error {
-    BudgetError(Id who, double would, double may)
-        : Error("client " + std::to_string(who) + " would have spent an epsilon of " + std::to_string(would) +
-                " with this visit and may spend " + std::to_string(may) +
-                ": keep what the rounds before have made, or begin with more noise or fewer rounds"),
-          client(who),
-          epsilon(would) {}
-    Id client;
-    double epsilon;
-};
-
 namespace privacy {
 
-inline void keep_within(double epsilon, double delta, std::span<const Spent> ledger, Id client) {
-    const double would = guarantee(ledger, delta).epsilon;
-    if (would > epsilon) throw BudgetError(client, would, epsilon);
+// What one more visit at this price would be refused with, if it would. An epsilon of 0 is no budget.
+inline std::optional<BudgetError> over_budget(double epsilon, double delta, const Vec<Spent>& ledger,
+                                              const Vec<Spent>& price, Id client) {
+    if (epsilon == 0) return std::nullopt;
+    Vec<Spent> after = ledger;
+    for (const Spent& s : price) spend(after, s);
+    const double would = guarantee(after, delta).epsilon;
+    if (would > epsilon) return BudgetError(client, would, epsilon);
+    return std::nullopt;
 }
 
 // Rounds to come: what each client has spent, what one visit costs it, and who is visited when.

@@ -197,20 +197,12 @@ inline void check_seeds(const std::vector<RunRecord>& runs, const std::string& n
                                      cat("compare: ", name, " has seed ", digits(seed_of(runs[i])), " twice"));
 }
 
-// What a run itself is called among its evaluations: those made as the method is set, in its last stage.
-inline std::string main_stage(const RunRecord& run) {
-    for (auto round = run.rounds.rbegin(); round != run.rounds.rend(); ++round)
-        if (!round->evaluations.empty()) return round->evaluations[0].stage;
-    return run.final_evaluations.empty() ? "" : run.final_evaluations[0].stage.get();
-}
-
 inline Which model_of(const RunRecord& run, Compared model) {
-    if (model == Compared::served)
-        return std::ranges::any_of(run.final_evaluations,
-                                   [](const Evaluation& e) { return e.model == Which::personal; })
-                   ? Which::personal
-                   : Which::global;
-    return model == Compared::personal ? Which::personal : Which::global;
+    if (model != Compared::served) return model == Compared::personal ? Which::personal : Which::global;
+    const auto own = [stage = main_stage(run)](const Evaluation& e) {
+        return e.model == Which::personal && e.stage == stage;
+    };
+    return std::ranges::any_of(run.final_evaluations, own) ? Which::personal : Which::global;
 }
 
 // The value of a run for a number that another run tagged.

@@ -19,11 +19,11 @@ namespace tessera::report {
 // A round without evaluations has one row with empty tags.
 inline std::string rounds_csv(const RunRecord& run) {
     std::string out =
-        "round,seconds,bytes_up,bytes_down,formula_bytes_up,formula_bytes_down,flops,trained,merged,rejected,diverged,"
-        "state_hash,model,when,on,split,clients,pick,average,metric,stage,value\r\n";
+        "round,seconds,bytes_up,bytes_down,formula_bytes_up,formula_bytes_down,flops,examples,trained,merged,rejected,"
+        "diverged,state_hash,model,when,on,split,clients,pick,average,metric,stage,value\r\n";
     const auto start = [](detail::CsvRow& row, const RoundRecord& r) {
         row << r.round << r.seconds << r.bytes_up << r.bytes_down << r.formula_bytes_up << r.formula_bytes_down
-            << r.flops << r.trained << r.merged << r.rejected << r.diverged << r.state_hash;
+            << r.flops << r.examples << r.trained << r.merged << r.rejected << r.diverged << r.state_hash;
     };
     for (const auto& round : run.rounds) {
         for (const auto& e : round.evaluations) {
@@ -40,13 +40,17 @@ inline std::string rounds_csv(const RunRecord& run) {
     return out;
 }
 
+// The second column has names, where some client has one.
 inline std::string clients_csv(const RunRecord& run) {
     std::size_t classes = 0;
+    const bool named = std::ranges::any_of(run.per_client, [](const auto& client) { return !client.name.empty(); });
     for (const auto& client : run.per_client) classes = std::max(classes, client.labels.size());
     std::string out;
     {
         detail::CsvRow row(out);
-        for (const std::string_view name : {"client", "n_train", "n_test", "accuracy_global", "accuracy_personal",
+        row << "client";
+        if (named) row << "name";
+        for (const std::string_view name : {"n_train", "n_test", "accuracy_global", "accuracy_personal",
                                             "gain", "loss_global", "loss_personal", "train_accuracy_global",
                                             "train_accuracy_personal"})
             row << name;
@@ -54,7 +58,9 @@ inline std::string clients_csv(const RunRecord& run) {
     }
     for (const auto& client : run.per_client) {
         detail::CsvRow row(out);
-        row << client.id << client.n_train << client.n_test << client.accuracy_global << client.accuracy_personal
+        row << client.id;
+        if (named) row << client.name;
+        row << client.n_train << client.n_test << client.accuracy_global << client.accuracy_personal
             << client.gain() << client.loss_global << client.loss_personal << client.train_accuracy_global
             << client.train_accuracy_personal;
         for (std::size_t c = 0; c < classes; ++c) row << (c < client.labels.size() ? client.labels[c] : 0);

@@ -98,7 +98,8 @@ private:
         for (const Which model : {Which::personal, Which::global}) {
             const auto* e = final_result(run, model, Metric::accuracy);
             const std::string label = model == Which::personal ? "Personal accuracy" : "Global accuracy";
-            card(label, e ? in_unit(*e) : "none", e ? in_words(*e) : cat("no ", word(model), " model in this run"));
+            const std::string_view lacking = has(run, model) ? " model in the last stage" : " model in this run";
+            card(label, e ? in_unit(*e) : "none", e ? in_words(*e) : cat("no ", word(model), lacking));
         }
         if (const auto gains = gains_of(run); !gains.empty()) {
             const std::size_t better = count_above(gains, 1);

@@ -23,7 +23,7 @@ namespace tessera::report::detail {
 inline constexpr std::string_view no_gain = "No personal model beside a global one in this run, so there is no gain.";
 
 inline std::string gain_text(const Runs& runs, std::size_t run, const ClientRecord& client) {
-    return cat(runs.many() ? runs.names[run] + ", " : "", "client ", digits(client.id), ": ",
+    return cat(runs.many() ? runs.names[run] + ", " : "", called(client), ": ",
                client.gain() > 0 ? "+" : "", fixed(100 * client.gain(), 2), " points (",
                percent(client.accuracy_global), " to ", percent(client.accuracy_personal), "), ",
                digits(client.n_train), " training examples");

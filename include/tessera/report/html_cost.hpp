@@ -125,7 +125,7 @@ inline std::string seconds_figure(const Runs& runs) {
         for (auto& series : all)
             for (auto* points : {&series.points, &series.low, &series.high})
                 for (auto& point : *points) point.y *= 1000;
-    const std::string caption = cat("Wall-clock time of each round, evaluation included where it was timed.",
+    const std::string caption = cat("Wall-clock time of each round: its visits and the merge, not its evaluation.",
                                     runs.over_seeds() ? bands_in_words : "");
     return figure("seconds", "Time per round", caption, runs.many_groups() ? keys_of(all) : std::vector<Key>{},
                   line_chart(caption, {.title = "round", .integers = true},

@@ -51,7 +51,7 @@ inline std::string data_figures(const Runs& runs, std::size_t i) {
     std::vector<Mark> bars;
     for (std::size_t k = 0; k < clients.size(); k += stride)
         bars.push_back({static_cast<double>(k), static_cast<double>(clients[k].n_train), 0,
-                        cat("client ", digits(clients[k].id), ": ", plural(clients[k].n_train, "training example"))});
+                        cat(called(clients[k]), ": ", plural(clients[k].n_train, "training example"))});
     const std::string caption = stride > 1 ? cat(total, " One bar for every ", digits(stride), " clients.") : total;
     out += figure("data" + suffix, "Data per client" + whose, caption, {},
                   bar_chart(caption, {.title = "client", .integers = true},

@@ -51,15 +51,19 @@ inline int rank(const Evaluation& e) {
                                          : 16) +
            (e.when == usual ? 0 : 4) + (e.pick == Pick::last() ? 0 : 2) + (e.average == Average::unweighted ? 0 : 1);
 }
-inline const Evaluation* leading(const std::vector<Evaluation>& all, Which model, Metric metric) {
+inline const Evaluation* leading(const std::vector<Evaluation>& all, Which model, Metric metric,
+                                 const std::string* stage = nullptr) {  // none: of any
     const Evaluation* best = nullptr;
     for (const auto& e : all)
-        if (e.model == model && e.metric == metric && (!best || rank(e) < rank(*best))) best = &e;
+        if (e.model == model && e.metric == metric && (!stage || e.stage == *stage) && (!best || rank(e) < rank(*best)))
+            best = &e;
     return best;
 }
+// Of what the run ended with: earlier stages and other ways of serving have their lines in the table of all.
 inline const Evaluation* final_result(const RunRecord& run, Which model, Metric metric) {
-    if (const auto* found = leading(run.final_evaluations, model, metric)) return found;
-    return run.rounds.empty() ? nullptr : leading(run.rounds.back().evaluations, model, metric);
+    const std::string stage = main_stage(run);
+    if (const auto* found = leading(run.final_evaluations, model, metric, &stage)) return found;
+    return run.rounds.empty() ? nullptr : leading(run.rounds.back().evaluations, model, metric, &stage);
 }
 
 inline bool has(const RunRecord& run, Which model) {

@@ -130,6 +130,7 @@ inline void write(JsonWriter& json, const RoundRecord& round) {
         json.member("formula_bytes_up", round.formula_bytes_up);
         json.member("formula_bytes_down", round.formula_bytes_down);
         json.member("flops", round.flops);
+        json.member("examples", round.examples);
         json.member("trained", round.trained);
         json.member("merged", round.merged);
         json.member("rejected", round.rejected);
@@ -151,6 +152,7 @@ inline void write(JsonWriter& json, const RoundRecord& round) {
 inline void write(JsonWriter& json, const ClientRecord& client) {
     json.object([&] {
         json.member("id", client.id);
+        if (!client.name.empty()) json.member("name", client.name);
         json.member("n_train", client.n_train);
         json.member("n_test", client.n_test);
         json.member("accuracy_global", client.accuracy_global);

@@ -249,6 +249,7 @@ inline RoundRecord round_from(const Json& r) {
                     .formula_bytes_up = r["formula_bytes_up"].number(absent),
                     .formula_bytes_down = r["formula_bytes_down"].number(absent),
                     .flops = r["flops"].number(absent),
+                    .examples = r["examples"].number(std::uint64_t{0}),
                     .trained = count("trained"),
                     .merged = count("merged"),
                     .rejected = count("rejected"),
@@ -271,6 +272,7 @@ inline ClientRecord client_from(const Json& c) {
                      .train_accuracy_global = c["train_accuracy_global"].number(absent),
                      .train_accuracy_personal = c["train_accuracy_personal"].number(absent)};
     for (const auto& count : c["labels"].items()) out.labels.push_back(count.number(std::size_t{0}));
+    out.name = c["name"].text();
     out.hits_global = c["hits_global"].text();
     out.hits_personal = c["hits_personal"].text();
     return out;

@@ -54,8 +54,10 @@ struct RoundRecord {
     std::size_t round = 0;
     double seconds = 0;
     std::uint64_t bytes_up = 0, bytes_down = 0;                     // measured on the wire form
-    double formula_bytes_up = absent, formula_bytes_down = absent;  // as the method's paper counts them
+    // 4 a parameter, as the papers count, and what they leave out: 8 a scalar, a bit a mask entry.
+    double formula_bytes_up = absent, formula_bytes_down = absent;
     double flops = absent;
+    std::uint64_t examples = 0;  // of every gradient that clients took
     std::size_t trained = 0, merged = 0, rejected = 0, diverged = 0;  // clients
     std::string state_hash{};                                         // hexadecimal
     std::vector<Evaluation> evaluations{};
@@ -71,6 +73,7 @@ struct ClientRecord {
     double train_accuracy_global = absent, train_accuracy_personal = absent;  // on its training data
     std::vector<std::size_t> labels{};  // training examples per class, when the task has classes
     std::string hits_global{}, hits_personal{};  // '1' right, '0' wrong for each test example, when they were asked for
+    std::string name{};                          // of a client that has one
 
     double gain() const { return accuracy_personal - accuracy_global; }  // absent when either is
     double train_gain() const { return train_accuracy_personal - train_accuracy_global; }
@@ -133,6 +136,11 @@ void fill(std::vector<ClientRecord>& rows, const PerClient<W, T, S, P>& result) 
 
 namespace detail {
 
+// "client 7", "client 7 (Hamlet)"
+inline std::string called(const ClientRecord& client) {
+    return cat("client ", digits(client.id), client.name.empty() ? "" : cat(" (", client.name, ")"));
+}
+
 inline std::string shown(const Setting& setting) {
     return std::visit(
         [](const auto& value) -> std::string {
@@ -142,6 +150,13 @@ inline std::string shown(const Setting& setting) {
             else return digits(value);
         },
         setting.value());
+}
+
+// What a run itself is called among its evaluations: those made as the method is set, in its last stage.
+inline std::string main_stage(const RunRecord& run) {
+    for (auto round = run.rounds.rbegin(); round != run.rounds.rend(); ++round)
+        if (!round->evaluations.empty()) return round->evaluations[0].stage;
+    return run.final_evaluations.empty() ? "" : run.final_evaluations[0].stage.get();
 }
 
 // What a run is called beside others: its algorithm, and the first settings that tell it from its namesakes.

@@ -42,12 +42,7 @@ struct Adam {
         memory.v.resize(x.size());
         const double loss = at.gradient(x, b, g);
         const auto k = static_cast<double>(++memory.steps);
-        const kernels::MomentNumbers<R> numbers{.rate = R(rate * schedule(at.round, at.rounds)),
-                                                .b1 = R(b1),
-                                                .b2 = R(b2),
-                                                .floor = R(eps),
-                                                .unbias_m = R(1 / (1 - std::pow(b1, k))),
-                                                .unbias_v = R(1 / (1 - std::pow(b2, k)))};
+        const auto numbers = kernels::unbiased<R>(rate * schedule.at(at), b1, b2, eps, k);
         const auto run = [&](std::size_t j, std::size_t n) {
             kernels::adam(x.data() + j, g.data() + j, terms.pull != 0 ? terms.toward.data() + j : nullptr,
                           R(terms.pull), terms.also.empty() ? nullptr : terms.also.data() + j, memory.m.data() + j,

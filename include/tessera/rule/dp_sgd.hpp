@@ -62,7 +62,7 @@ struct DpSgd {
         if (noise > 0) blur(terms.on, place(purpose::noise), g);
         if (momentum != 0) memory.velocity.resize(x.size());
         const Step<R> step{.terms = terms,
-                           .rate = rate * schedule(at.round, at.rounds),
+                           .rate = rate * schedule.at(at),
                            .decay = weight_decay,
                            .momentum = momentum,
                            .velocity = &memory.velocity};

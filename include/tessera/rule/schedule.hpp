@@ -5,6 +5,8 @@
 //   step         s(t) = factor ^ floor(t / every)
 //   exponential  s(t) = factor ^ t
 //   cosine       s(t) = (1 + cos(pi t / T)) / 2
+//
+// Tuning when a model is served is no round: s = 1.
 #pragma once
 
 #include <array>
@@ -44,6 +46,12 @@ struct Schedule {
         }
         return 1;
     }
+    // Where a walk stands; a model that is served is tuned at the full rate.
+    template <class S>
+    double at(const S& site) const {
+        return site.serving ? 1 : (*this)(site.round, site.rounds);
+    }
+    bool reads_rounds() const { return decay == Decay::linear || decay == Decay::cosine; }  // T must be known
     void validate() const {
         detail::require(warm_up > 0 && warm_up < 1, "warm_up must lie in (0, 1), not " + std::to_string(warm_up));
         detail::require(factor > 0 && factor <= 1, "factor must lie in (0, 1], not " + std::to_string(factor));

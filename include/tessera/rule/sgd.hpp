@@ -35,7 +35,7 @@ struct Sgd {
         if (momentum != 0) memory.velocity.resize(x.size());
         return tessera::step(at, x, b,
                              Step<real<M>>{.terms = terms,
-                                           .rate = rate * schedule(at.round, at.rounds),
+                                           .rate = rate * schedule.at(at),
                                            .decay = weight_decay,
                                            .clip = clip,
                                            .momentum = momentum,

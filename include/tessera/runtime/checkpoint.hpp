@@ -14,16 +14,19 @@
 #include <string>
 #include <vector>
 
+#include <tessera/core/by_name.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/checksum.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/hash.hpp>
+#include <tessera/core/reflect.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/runtime/federation.hpp>
 
 namespace tessera {
 
 inline constexpr std::array<char, 8> checkpoint_magic{'T', 'S', 'R', 'A', 'C', 'K', 'P', 'T'};
-inline constexpr std::uint32_t checkpoint_version = 1;
+inline constexpr std::uint32_t checkpoint_version = 2;
 
 namespace detail {
 
@@ -39,9 +42,50 @@ inline std::string first_difference(const std::string& theirs, const std::string
     return "it has " + line(theirs, at) + ", this run " + line(ours, at);
 }
 
+// Labels, split and keys, and what the server holds. The rows themselves are too many to be read at every checkpoint.
+template <class Me, class M>
+Fingerprint data_of(const Federation<Me, M>& run) {
+    Hasher h;
+    const auto hash = [&](const auto* data, std::size_t count) { h.bytes(data, data ? count * sizeof *data : 0); };
+    const auto hash_labels = [&](const Examples& e) {
+        h.word(e.size);
+        h.word(e.classes);
+        hash(e.labels, e.size);
+        hash(e.marks, e.size * e.classes);
+        hash(e.targets, e.size);
+    };
+    hash_labels(run.data().pool().examples());
+    for (const auto* shares : {&run.data().split().clients, &run.data().split().unseen}) {
+        h.word(shares->size());
+        for (const auto& share : *shares) {
+            h.word(share.key);
+            for (const auto* part : {&share.train, &share.validation, &share.test}) hash(part->data(), part->size());
+        }
+    }
+    hash_labels(*run.public_data().examples);
+    hash(run.public_data().train.data(), run.public_data().train.size());
+    return h.finish();
+}
+
+// What the caller says of the run, then what the run says of itself: whatever decides its numbers and can be read off.
+// Uploads that are kept are not of it: they change no bit.
+template <class Me, class M>
+std::string identity_of(const Federation<Me, M>& run, const std::string& configuration) {
+    std::string text = configuration;
+    if (!text.empty() && text.back() != '\n') text += '\n';
+    for (const auto& [name, value] : settings_of(run.settings()))
+        if (name != "keep_uploads") text += name + "=" + value + "\n";
+    if constexpr (Reflectable<Me>)
+        for (const auto& [name, value] : settings_of(run.setup().method)) text += "method." + name + "=" + value + "\n";
+    Hasher start;
+    hash_into(start, run.setup().initial);
+    return text + "labels and split=" + data_of(run).hex() + "\nfirst parameters=" + start.finish().hex() + "\n";
+}
+
 }  // namespace detail
 
-// `configuration` names the run, a line per setting (settings, data, method); a checkpoint of another one is refused.
+// `configuration` names the run, a line per setting, where the run cannot say itself what decides its numbers (sampler,
+// examples, kernels). A checkpoint of another one, or of other settings, method, labels or split, is refused.
 // `notes` are the caller's own bytes and come back as they were, the history of a run for example.
 template <class Me, class M>
 void write_checkpoint(const std::string& path, const Federation<Me, M>& run, const std::string& configuration,
@@ -50,7 +94,7 @@ void write_checkpoint(const std::string& path, const Federation<Me, M>& run, con
     put(out, checkpoint_magic);
     put(out, checkpoint_version);
     put(out, run.shape());
-    put(out, configuration);
+    put(out, detail::identity_of(run, configuration));
     put(out, notes);
     run.save(out);
     put(out, crc32c(out));
@@ -82,12 +126,11 @@ Bytes read_checkpoint(const std::string& path, Federation<Me, M>& run, const std
         get(in, shape);
         if (shape != run.shape()) throw WireError("the checkpoint is of another method, model or number of clients");
         get(in, written_for);
-        if (written_for != configuration)
+        if (const auto identity = detail::identity_of(run, configuration); written_for != identity)
             throw WireError("the checkpoint is of a run with other settings (" +
-                            detail::first_difference(written_for, configuration) + ")");
+                            detail::first_difference(written_for, identity) + ")");
         get(in, notes);
         run.restore(in);
-        if (in.left() > 0) throw WireError("bytes follow the end of the checkpoint");
         return notes;
     } catch (const WireError& e) {
         throw IoError(path, e.what());

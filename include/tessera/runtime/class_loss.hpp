@@ -5,9 +5,8 @@
 //   class_losses_on_union<Which::personal>(run)    each model on the test data of all clients
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <utility>
+#include <span>
 #include <vector>
 
 #include <tessera/report/analysis/class_loss.hpp>
@@ -20,17 +19,12 @@ namespace detail {
 template <class R>
 void add_class_losses(report::analysis::ClassLoss& sums, Predictor<R> predict, const Examples& examples,
                       std::span<const Index> ids, std::size_t outputs) {
-    constexpr std::size_t chunk = 256;
-    Vec<R> out(std::min(chunk, ids.size()) * outputs);
-    for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
-        const Batch<R> batch(examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
-        const Out<R> rows = Out<R>(out).first(batch.size() * outputs);
-        predict(batch, rows);
+    for_each_answer<R>(predict, examples, ids, outputs, [&](std::size_t, const Batch<R>& batch, In<R> rows) {
         for (std::size_t i = 0; i < batch.size(); ++i) {
             sums.loss_sum[batch.label(i)] -= static_cast<double>(rows[i * outputs + batch.label(i)]);
             ++sums.n[batch.label(i)];
         }
-    }
+    });
 }
 
 // each(add, data of the client): add(data) counts the test data of one client.

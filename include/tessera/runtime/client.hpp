@@ -4,16 +4,33 @@
 // The simulator makes these on the fly around stored states; a device keeps one and feeds it bytes.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 
+#include <tessera/core/batch.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/client_data.hpp>
 #include <tessera/core/denormals.hpp>
+#include <tessera/core/reflect.hpp>
 #include <tessera/io/message.hpp>
 #include <tessera/runtime/setup.hpp>
 
 namespace tessera {
+
+namespace detail {
+
+// Puts every cursor in a state to the round's own stretch of the stream, which no visit reads to its end.
+template <class T>
+void start_streams(T& state, std::size_t round) {
+    if constexpr (std::is_same_v<T, Cursor>) state = {std::uint64_t{round} << 32, 0};
+    else if constexpr (std::is_class_v<T> && Reflectable<T> && !is_array<T>)
+        with_fields(state, [&](auto&... field) { (start_streams(field, round), ...); });
+}
+
+}  // namespace detail
 
 template <class Me, Model M>
 class Client {
@@ -32,8 +49,15 @@ public:
         const FlushDenormals flush;
         workspace.tally = {};
         const auto at = setup_->site(data_, id_, round, workspace);
-        State next = setup_->settings.stateless ? State{} : state_;
-        auto upload = visit_at<Me, M>(setup_->method, at, std::move(received), next);
+        State next = remembered(round);
+        auto upload = [&] {
+            try {
+                return visit_at<Me, M>(setup_->method, at, std::move(received), next);
+            } catch (const BudgetError&) {  // what a visit costs is known from now on
+                if constexpr (requires { next.price; }) state_.price = std::move(next.price);
+                throw;
+            }
+        }();
         sound_ = all_finite(next) && all_finite(upload);
         if (sound_ && !setup_->settings.stateless) state_ = std::move(next);
         else if constexpr (requires { next.ledger; }) state_.ledger = std::move(next.ledger);
@@ -60,11 +84,14 @@ public:
         return io::encode_frame(io::Kind::upload, setup_->initial.size(), frame.round, id_, upload);
     }
 
-    // A predictor for this client: predict(batch, out). The state is copied, so serving changes nothing.
+    // A predictor for this client: predict(batch, out). The state is copied, so serving changes nothing. Steps taken
+    // for it are no part of the training that schedules lead to its end: their rates stay as they are set.
     auto serve(Down received, std::size_t round, Workspace<R>& workspace) const {
         const FlushDenormals flush;
         workspace.tally = {};
-        return serve_at<Me, M>(setup_->method, setup_->site(data_, id_, round, workspace), std::move(received), state_);
+        auto at = setup_->site(data_, id_, round, workspace);
+        at.serving = true;
+        return serve_at<Me, M>(setup_->method, at, std::move(received), remembered(round));
     }
 
     Id id() const { return id_; }
@@ -73,6 +100,14 @@ public:
     State take_state() { return std::move(state_); }
 
 private:
+    // A client that forgets cannot go on where its stream of batches stopped, and must not begin it anew every time.
+    State remembered(std::size_t round) const {
+        if (!setup_->settings.stateless) return state_;
+        State fresh{};
+        detail::start_streams(fresh, round);
+        return fresh;
+    }
+
     const Setup<Me, M>* setup_;
     Id id_;
     ClientData data_;

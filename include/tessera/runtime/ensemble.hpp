@@ -60,6 +60,7 @@ report::analysis::EnsembleDistance ensemble_distance(const Federation<Me, M>& ru
     if constexpr (detail::serves_own<Me>()) result.personal.resize(run.size());
     std::vector<std::vector<double>> logs(run.size());
     std::vector<Vec<R>> locals(run.size());
+    detail::validate_all(executor);
     std::vector<Workspace<R>> workspaces(executor.concurrency());
     executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
         const FlushDenormals flush;

@@ -118,25 +118,32 @@ report::ClientCount score(Id id, Predictor<R> predict, const Examples& examples,
 template <class Me, class M>
 concept HasGlobalModel = requires(const Me& me, const server_t<Me, real<M>>& s) { Vec<real<M>>(s.w); };
 
-// The server's model as a predictor. A method whose w is not a whole model offers global(server, initial).
+// The parameters of the server's model. A method whose w is not a whole model offers global(server, initial).
+template <class Me, class M>
+Vec<real<M>> global_parameters(const Federation<Me, M>& run) {
+    const auto& setup = run.setup();
+    if constexpr (requires { Vec<real<M>>(setup.method.global(run.server(), setup.initial)); }) {
+        return setup.method.global(run.server(), setup.initial);
+    } else if constexpr (HasGlobalModel<Me, M>) {
+        return run.server().w;
+    } else {
+        static_assert(sizeof(Me) == 0, "tessera::evaluate: this method has no global model to evaluate");
+        return {};
+    }
+}
 template <class Me, class M>
 auto global_predictor(const Federation<Me, M>& run) {
     using R = real<M>;
-    const auto& setup = run.setup();
-    Vec<R> w;
-    if constexpr (requires { Vec<R>(setup.method.global(run.server(), setup.initial)); })
-        w = setup.method.global(run.server(), setup.initial);
-    else if constexpr (HasGlobalModel<Me, M>)
-        w = run.server().w;
-    else
-        static_assert(sizeof(Me) == 0, "tessera::evaluate: this method has no global model to evaluate");
-    return [&setup, w = std::move(w)](const Batch<R>& b, Out<R> out) { setup.model.predict(w, b, out); };
+    return [&model = run.setup().model, w = global_parameters(run)](const Batch<R>& b, Out<R> out) {
+        model.predict(w, b, out);
+    };
 }
 
 // judge(id, data, predict) for every client, on the executor; each writes its own slot.
 template <Which W, Whom P, class Me, class M, class E, class J>
 void for_each_model(const Federation<Me, M>& run, const E& executor, J&& judge) {
     static_assert(P != Whom::sampled, "tessera::evaluate: name all clients or the unseen ones");
+    validate_all(executor);
     using R = real<M>;
     const std::size_t n = P == Whom::unseen ? run.data().unseen() : run.size();
     std::vector<Workspace<R>> workspaces(executor.concurrency());

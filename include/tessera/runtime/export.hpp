@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tessera/io/model_file.hpp>
@@ -10,28 +11,45 @@
 
 namespace tessera {
 
-// A client's model is written when its predictor is the model with parameters of its own (Plain, or a sparse one that
-// can say them whole); a method that leaves `serve` to its default has none beside the server's.
+namespace detail {
+
+// What a client predicts with, as far as it is a vector of parameters: the model's own, a sparse one's whole, or those
+// of a routed model, whose tensors are named global.*, local.* and as its gate says.
+template <class R, class P>
+void append_predictor(std::vector<io::NamedTensor>& all, Layout layout, const P& predictor, const std::string& name) {
+    if constexpr (requires { predictor.takes_second; }) {
+        if (predictor.takes_second) append_predictor<R>(all, layout, predictor.second, name);
+        else append_predictor<R>(all, layout, predictor.first, name);
+    } else if constexpr (requires { predictor.segments(); }) {
+        io::append_tensors<R>(all, predictor.segments(), predictor.parameters(), name);
+    } else if constexpr (requires { predictor.whole(); }) {
+        io::append_tensors<R>(all, layout, predictor.whole(), name);
+    } else if constexpr (requires { predictor.parameters; }) {
+        io::append_tensors<R>(all, layout, predictor.parameters, name);
+    }
+}
+
+}  // namespace detail
+
+// A method that leaves `serve` to its default has no clients' models beside the server's, nor has one whose clients
+// answer with more than parameters (kNN-Per).
 template <class Me, class M>
 void write_models(const std::string& path, const Federation<Me, M>& run) {
     using R = real<M>;
     std::vector<io::NamedTensor> all;
     const Layout layout = run.setup().model.layout();
     if constexpr (detail::HasGlobalModel<Me, M>)
-        if (run.server().w.size() == dimension(layout))
-            io::append_tensors<R>(all, layout, run.server().w, "global/");
+        io::append_tensors<R>(all, layout, detail::global_parameters(run), "global/");
     if constexpr (detail::serves_own<Me>()) {
         Workspace<R> workspace;
         for (Id k = 0; k < run.size(); ++k)
             run.at_client(k, workspace, [&](const auto& client, auto received, Workspace<R>& space) {
-                const auto predictor = client.serve(std::move(received), run.rounds_done(), space);
-                const std::string name = "client/" + std::to_string(k) + "/";
-                if constexpr (requires { predictor.parameters; })
-                    io::append_tensors<R>(all, layout, predictor.parameters, name);
-                else if constexpr (requires { predictor.whole(); })
-                    io::append_tensors<R>(all, layout, predictor.whole(), name);
+                detail::append_predictor<R>(all, layout, client.serve(std::move(received), run.rounds_done(), space),
+                                            "client/" + std::to_string(k) + "/");
             });
     }
+    detail::require(!all.empty(), "this method has no model that can be written to " + path +
+                                      ": neither its server nor its clients answer with parameters alone");
     io::write_tensors(path, all);
 }
 

@@ -5,12 +5,15 @@
 //
 // The same Client and Server objects that a transport would drive, driven in memory or, with
 // `over_the_wire`, through their bytes. A round either happens or leaves everything as it was: visits work
-// on copies, and states are committed together with the server's. Results are the same bits for any
-// executor, and a warm round takes nothing from the heap.
+// on copies, and states are committed together with the server's; only what a client has sent is spent of its
+// privacy whatever comes of the round. A client whose budget a visit would pass is left out, and a round for which
+// nobody in the federation has anything left throws BudgetError. Results are the same bits for any executor, and a
+// warm round takes nothing from the heap.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,15 +31,31 @@
 
 namespace tessera {
 
+namespace detail {
+
+// Of a method, or of the one that it is around: why a client cannot take part, if a budget is in its way.
+template <class Me, class State>
+std::optional<BudgetError> over_budget(const Me& method, const State& state, Id client) {
+    if constexpr (requires { method.over_budget(state, client); }) return method.over_budget(state, client);
+    else if constexpr (requires { &Me::inner; }) return over_budget(method.inner, state, client);
+    else return std::nullopt;
+}
+
+}  // namespace detail
+
 // What happened in a round, for observers.
 struct RoundReport {
     std::size_t round = 0;  // its number, from 0
     double seconds = 0;
     Outcome outcome{};
     std::size_t trained = 0, diverged = 0;
+    std::size_t over_budget = 0;  // of the plan: left out, for a visit would have passed their budget of privacy
     std::uint64_t bytes_up = 0, bytes_down = 0;          // measured on the wire form, frames included
-    double formula_bytes_up = 0, formula_bytes_down = 0;  // the papers' count
-    double flops = 0;  // three forward passes per example trained on, of what is active in a sparse model
+    double formula_bytes_up = 0, formula_bytes_down = 0;  // 4 a parameter, 8 a scalar, a bit a mask entry
+    // Three forward passes per example of every gradient taken: of what is active in a sparse model, and dense for its
+    // mask search; of both branches and the router in a routed one.
+    double flops = 0;
+    std::uint64_t examples = 0;                           // of those gradients
     double train_loss = 0;                                // mean over steps
     Fingerprint state{};
 };
@@ -63,10 +82,14 @@ public:
         for (std::size_t k = 0; k < data_.size(); ++k) {
             const auto share = data_[k];
             check_width(share, "client " + std::to_string(k));
+            check_classes(share, "client " + std::to_string(k));
             if (!share.train.empty()) candidates_.push_back({static_cast<Id>(k), share.key});
         }
         detail::require(!candidates_.empty(), "no client has training data");
-        if (aux.examples) check_width(aux, "the server");
+        if (aux.examples) {
+            check_width(aux, "the server");
+            data::detail::require_in_pool(aux.train, aux.examples->size, "the server");
+        }
     }
 
     template <Sampler S, Executor E = exec::Serial>
@@ -74,19 +97,23 @@ public:
         detail::validate_all(executor);
         const double begin = clock_seconds();
         const Arena::Use use(*arena_);
-        const Plan plan = sampler.plan(Key{settings().seed}, server_.round(), candidates_);
+        const Cohort drawn = cohort_of(sampler);
+        const Plan plan = sampler.plan(plan_key(drawn), server_.round(), candidates_);
         prepare_workers(executor.concurrency());
 
         RoundReport report{.round = server_.round()};
-        server_.open_round(plan);
+        server_.open_round(plan, drawn);
         Vec<Visit> visits(plan.size());
         try {
             executor.for_each(plan.size(), [&](std::size_t task, std::size_t worker) {
                 const Arena::Use inside(workers_[worker]->arena);
                 visit(plan[task], visits[task], workers_[worker]->workspace);
             });
+            stop_if_nobody_can_go_on(plan, visits);
         } catch (...) {
             server_.abandon_round();
+            for (std::size_t i = 0; i < plan.size(); ++i)
+                if (visits[i].sent) keep_ledger(plan[i].client, visits[i].state);
             throw;
         }
         const auto pieces = [&](std::size_t count, auto&& piece) {
@@ -107,9 +134,13 @@ public:
     // `rounds` rounds; after each, observer(report) if one is given.
     template <Sampler S, Executor E = exec::Serial, class Observer = Nothing>
     void run(std::size_t rounds, const S& sampler, const E& executor = {}, Observer&& observer = {}) {
+        constexpr bool nobody = std::is_same_v<std::remove_cvref_t<Observer>, Nothing>;
+        constexpr bool callable = requires(const RoundReport& report) { observer(report); };
+        static_assert(nobody || callable,
+                      "tessera::Federation: an observer must be callable as observer(const RoundReport&)");
         for (std::size_t r = 0; r < rounds; ++r) {
-            const auto report = round(sampler, executor);
-            if constexpr (requires { observer(report); }) observer(report);
+            [[maybe_unused]] const auto report = round(sampler, executor);
+            if constexpr (callable) observer(report);
         }
     }
 
@@ -175,6 +206,7 @@ public:
             if (k >= size()) throw WireError("the state is of a client that is not in this federation");
             get(in, state);
         }
+        if (in.left() > 0) throw WireError("bytes follow the end of the state");
         server_.restore(std::move(server), static_cast<std::size_t>(round));
         store_.clear();
         for (auto& [k, state] : clients) store_.commit(k, std::move(state));
@@ -192,6 +224,7 @@ public:
 private:
     struct Visit {
         ClientState state;
+        bool sent = false;  // false: there was no visit, for it would have passed the client's budget
         bool sound = true;
         std::uint64_t bytes_up = 0, bytes_down = 0;
         double formula_up = 0, formula_down = 0;
@@ -214,9 +247,27 @@ private:
         while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*arena_));
     }
 
+    // Who comes into a cohort that counts on secrecy must not follow from the seed, which stands in reports.
+    Key plan_key(const Cohort& drawn) const {
+        const Key key{settings().seed};
+        return drawn.each_by_itself && drawn.rate < 1 ? detail::plan_key(setup_->method, key) : key;
+    }
+
     void visit(const Seat& seat, Visit& visit, Workspace<R>& workspace) {
-        workspace.tally = {};
         Client<Me, M> client(*setup_, seat.client, data_[seat.client], store_[seat.client]);
+        try {
+            if (!detail::over_budget(setup_->method, client.state(), seat.client)) {
+                exchange(seat, client, visit, workspace);
+                visit.sent = true;
+            }
+        } catch (const BudgetError&) {
+            visit = {};
+        }
+        if (!visit.sent) server_.excuse(seat.client);
+        visit.state = client.take_state();
+    }
+    void exchange(const Seat& seat, Client<Me, M>& client, Visit& visit, Workspace<R>& workspace) {
+        workspace.tally = {};
         auto down = server_.send(seat.client);
         visit.bytes_down = framed(down);
         visit.formula_down = formula_bytes(down);
@@ -235,7 +286,29 @@ private:
             visit.sound = verdict == Verdict::accepted && client.sound();
         }
         visit.tally = workspace.tally;
-        visit.state = client.take_state();
+    }
+    // Budgets end one by one, and rounds go on with those who have something left, until nobody has.
+    void stop_if_nobody_can_go_on(const Plan& plan, const Vec<Visit>& visits) const {
+        for (const auto& v : visits)
+            if (v.sent) return;
+        if (plan.empty()) return;
+        std::optional<BudgetError> last;
+        Vec<unsigned char> asked(size());
+        for (std::size_t i = 0; i < plan.size(); ++i) {
+            asked[plan[i].client] = 1;
+            last = detail::over_budget(setup_->method, visits[i].state, plan[i].client);
+        }
+        for (const auto& c : candidates_)
+            if (!asked[c.client] && !detail::over_budget(setup_->method, store_[c.client], c.client)) return;
+        if (last) throw *last;
+    }
+    // Sent is spent, whatever came of it.
+    void keep_ledger(Id client, ClientState& after) {
+        if constexpr (requires { after.ledger; }) {
+            auto before = store_[client];
+            before.ledger = std::move(after.ledger);
+            store_.commit(client, std::move(before));
+        }
     }
 
     // Commits what the visits left, if the round counted, and adds them up, in the order of the plan.
@@ -254,17 +327,14 @@ private:
             tally.examples += v.tally.examples;
             tally.counted += v.tally.counted;
             tally.forward_flops += v.tally.forward_flops;
+            report.over_budget += !v.sent;
             report.diverged += !v.sound;
             if (settings().stateless) continue;
-            if (v.sound && report.outcome.counted) {
-                store_.commit(plan[i].client, std::move(v.state));
-            } else if constexpr (requires { v.state.ledger; }) {  // sent is spent, whatever came of it
-                auto before = store_[plan[i].client];
-                before.ledger = std::move(v.state.ledger);
-                store_.commit(plan[i].client, std::move(before));
-            }
+            if (!v.sent || (v.sound && report.outcome.counted)) store_.commit(plan[i].client, std::move(v.state));
+            else keep_ledger(plan[i].client, v.state);
         }
-        report.trained = plan.size();
+        report.trained = plan.size() - report.over_budget;
+        report.examples = tally.examples;
         if (tally.steps > 0) report.train_loss = tally.loss / static_cast<double>(tally.steps);
         if constexpr (CountedModel<M>)
             report.flops = 3 * (tally.forward_flops + setup_->model.forward_flops() *
@@ -274,10 +344,17 @@ private:
     ClientData set_aside() const { return {&data_.pool().examples(), data_.split().server}; }
 
     void check_width(const ClientData& share, const std::string& who) const {
-        if constexpr (requires { M::inputs; })
-            detail::require(share.examples->width == M::inputs,
-                            who + " has examples of " + std::to_string(share.examples->width) +
-                                " numbers, the model reads " + std::to_string(M::inputs));
+        const std::size_t width = input_width(setup_->model);
+        detail::require(width == 0 || share.examples->width == width,
+                        who + " has examples of " + std::to_string(share.examples->width) +
+                            " numbers, the model reads " + std::to_string(width));
+    }
+    // Public data may have classes of its own: its labels are not read.
+    void check_classes(const ClientData& share, const std::string& who) const {
+        const std::size_t outputs = setup_->model.outputs();
+        detail::require(!share.examples->labels || share.examples->classes <= outputs,
+                        who + " has examples of " + std::to_string(share.examples->classes) +
+                            " classes, the model has " + std::to_string(outputs) + " outputs");
     }
 
     std::unique_ptr<Arena> arena_;

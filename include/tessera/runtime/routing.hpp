@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include <tessera/nn/routed.hpp>
@@ -50,13 +51,24 @@ std::vector<report::analysis::RoutedClient> routed_clients(const Federation<Me, 
     return all;
 }
 
+// Of the first client; what it holds is what it is served with, so it is served once.
 template <class Me, class M>
 report::analysis::RoutingCost routing_cost_of(const Federation<Me, M>& run) {
-    const auto& method = run.setup().method;
+    using R = real<M>;
     const auto& model = run.setup().model;
+    const auto& method = run.setup().method;
+    const auto& initial = run.setup().initial;
     const auto routes = model.routes(method.routing.mix);
-    report::analysis::RoutingCost cost{.model = run.setup().initial.size(),
-                                       .router = dimension(Layout(method.gate.segments(routes)))};
+    report::analysis::RoutingCost cost{.model = initial.size(),
+                                       .router = dimension(Layout(method.gate.segments(routes))),
+                                       .bytes_up = formula_bytes(Up<R>{run.server().w}),
+                                       .model_bytes_down = formula_bytes(initial),
+                                       .model_bytes_up = formula_bytes(Up<R>{initial})};
+    Workspace<R> workspace;
+    run.at_client(0, workspace, [&](const auto& client, auto received, Workspace<R>& space) {
+        cost.bytes_down = formula_bytes(received);
+        cost.held = client.serve(std::move(received), run.rounds_done(), space).parameters().size();
+    });
     if constexpr (CountedModel<M>) cost.model_flops = model.forward_flops();
     if constexpr (requires { method.gate.forward_flops(routes); })
         cost.router_flops = method.gate.forward_flops(routes);

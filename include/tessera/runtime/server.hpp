@@ -3,10 +3,11 @@
 //
 //   open_round(plan) -> send / download per client -> accept / receive per upload -> close_round()
 //
-// An upload that is malformed, stale, not expected, a duplicate, not finite or of the wrong size is
-// rejected and counted; it never reaches the fold. If fewer uploads arrive than the quorum asks for, if none
-// of those asked for arrives, or if the fold ends in a number that is not finite, the round does not count
-// and the state is bit for bit what it was.
+// An upload that is malformed, stale, not expected (of a client without a seat, or in another's name), a duplicate, not
+// finite or of the wrong size is rejected and counted; it never reaches the fold. If fewer uploads arrive than the
+// quorum asks for, if none of those asked for arrives (unless the fold hides who came and has its noise to add), or if
+// the fold ends in a number that is not finite, the round does not count and the state is bit for bit what it was. A
+// round that asks nobody counts and changes nothing either: server momentum does not move on by itself.
 #pragma once
 
 #include <array>
@@ -68,7 +69,8 @@ public:
         abandon_round();
     }
 
-    void open_round(const Plan& plan) {
+    // `drawn` is cohort_of(sampler); what it leaves out is counted as if the worst were so.
+    void open_round(const Plan& plan, const Cohort& drawn = {}) {
         position_of_.assign(clients_, no_seat);
         std::size_t merged = 0;
         for (const auto& seat : plan) {
@@ -78,6 +80,8 @@ public:
             position_of_[seat.client] = seat.merged ? static_cast<std::uint32_t>(merged++) : not_merged;
         }
         arrived_.assign(merged, 0);
+        excused_ = 0;
+        cohort_ = drawn;
         outcome_ = {};
         uploads_.clear();
         uploads_.resize(streaming() ? 0 : merged);
@@ -88,12 +92,19 @@ public:
     // Forgets an open round; the state was never touched.
     void abandon_round() {
         open_ = false;
+        arrived_.clear();
+        outcome_ = {};
         uploads_.clear();
     }
 
     Down send(Id client) const { return send_to<Me, R>(setup_->method, state_, client); }
     Bytes download(Id client) const {
         return io::encode_frame(io::Kind::download, setup_->initial.size(), round_, client, send(client));
+    }
+
+    // The client of this seat does not come; the quorum is of the others. From any thread, once per client and round.
+    void excuse(Id client) {
+        if (position_of_[client] < not_merged) __atomic_fetch_add(&excused_, 1, __ATOMIC_RELAXED);
     }
 
     // From any thread, at most once per client and round (a second one is counted as a duplicate when
@@ -116,12 +127,13 @@ public:
     }
 
     Outcome close_round(const Team& team = {}) {
+        if (!open_) throw Error("close_round: no round is open; open_round comes first");
         const FlushDenormals flush;
         const Working working(workspace_, team);
         Outcome result = outcome_;
         result.merged = result.verdicts[0];
-        result.counted = quorate(result.merged);
-        if (result.counted) {
+        result.counted = quorate(result);
+        if (result.counted && (result.merged > 0 || detail::hides_uploads<Me>())) {
             State next = state_;
             if constexpr (streams) {
                 if (streaming()) {
@@ -146,6 +158,7 @@ public:
     Site<M> hub() const {
         auto at = setup_->site(aux_, 0, round_, workspace_);
         at.labelled = &labelled_;
+        at.cohort = cohort_;
         return at;
     }
 
@@ -162,8 +175,10 @@ private:
         if (!open_ || client >= clients_ || position_of_[client] >= not_merged) return Verdict::unexpected;
         const std::size_t position = position_of_[client];
         if (arrived_[position]) return Verdict::duplicate;
+        if constexpr (requires { upload.from; })
+            if (upload.from != client) return Verdict::unexpected;  // in another client's name
         if (!all_finite(upload)) return Verdict::not_finite;
-        if (!fits(upload)) return Verdict::wrong_size;
+        if (!detail::admits(setup_->method, state_, upload)) return Verdict::wrong_size;
         arrived_[position] = 1;
         if constexpr (streams)
             if (streaming()) {
@@ -180,25 +195,16 @@ private:
         if (arrived_[position]) lift_row<M>(setup_->method.fold, row_of(upload), state_.w, sum);
         sums_.arrive(setup_->method.fold, position, std::move(sum));
     }
-    // 7 of 100 meet a quorum of 0.07, which 0.07 * 100 > 7 would deny. An empty plan asks for nobody.
-    bool quorate(std::size_t merged) const {
+    // 7 of 100 meet a quorum of 0.07, which 0.07 * 100 > 7 would deny. An empty plan asks for nobody. Where the fold
+    // hides what came, an upload that is no good counts as come: whether the round counts must not tell either.
+    bool quorate(const Outcome& came) const {
         if (arrived_.empty()) return true;
-        return merged > 0 &&
-               static_cast<double>(merged) / static_cast<double>(arrived_.size()) >= setup_->settings.quorum;
-    }
-    // A method with uploads of its own says itself which of them fit: bool admits(server, upload) const.
-    bool fits(const Upload& upload) const {
-        if constexpr (requires { setup_->method.admits(state_, upload); }) {
-            return setup_->method.admits(state_, upload);
-        } else if constexpr (requires { row_of(upload).x, state_.w; }) {
-            const auto row = row_of(upload);
-            const std::size_t expected = !row.mask                             ? state_.w.size()
-                                         : row.mask->size() == state_.w.size() ? row.mask->count()
-                                                                               : row.x.size() + 1;
-            return row.x.size() == expected && row.weight >= 0;
-        } else {
-            return true;
-        }
+        constexpr bool hidden = detail::hides_uploads<Me>();
+        const auto of = [&](Verdict v) { return came.verdicts[static_cast<std::size_t>(v)]; };
+        const std::size_t asked = arrived_.size() - excused_;
+        const std::size_t good = came.merged + (hidden ? of(Verdict::not_finite) + of(Verdict::wrong_size) : 0);
+        if (asked == 0 || good == 0) return hidden && setup_->settings.quorum == 0;
+        return static_cast<double>(good) / static_cast<double>(asked) >= setup_->settings.quorum;
     }
     void merge_kept(State& next) {
         if constexpr (streams)
@@ -239,6 +245,8 @@ private:
     bool open_ = false;
     Vec<std::uint32_t> position_of_;
     Vec<unsigned char> arrived_;
+    std::size_t excused_ = 0;  // of the merged seats
+    Cohort cohort_;
     Vec<Upload> uploads_;
     typename SumsOf<Me, streams>::type sums_;
     Outcome outcome_;

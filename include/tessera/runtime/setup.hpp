@@ -19,7 +19,7 @@ namespace tessera {
 struct Settings {
     std::uint64_t seed = 1;    // moves initial parameters, sampling and shuffling
     std::size_t batch = 20;    // 0 takes all data of a client at once
-    std::size_t rounds = 1;    // planned number of rounds, read by schedules
+    std::size_t rounds = 0;    // planned number of rounds, read by schedules; 0: not known
     double quorum = 0;         // share of the merged seats that must arrive for a round to count
     bool stateless = false;    // clients forget after each visit
     bool keep_uploads = false; // hold the cohort in memory also where the fold could stream
@@ -33,6 +33,22 @@ void validate_all(const P& policy) {
     if constexpr (requires { policy.validate(); }) policy.validate();
     if constexpr (std::is_class_v<P> && Reflectable<P>)
         with_fields(policy, [](const auto&... field) { (validate_all(field), ...); });
+}
+
+// Only a plain struct can be looked into.
+template <class P>
+consteval bool is_checked() {
+    return Reflectable<P> || requires(const P& policy) { policy.validate(); };
+}
+
+// Whether a policy, or one inside it, cannot do without the planned number of rounds: `bool reads_rounds() const`.
+template <class P>
+bool reads_rounds(const P& policy) {
+    bool found = false;
+    if constexpr (requires { policy.reads_rounds(); }) found = policy.reads_rounds();
+    if constexpr (std::is_class_v<P> && Reflectable<P>)
+        with_fields(policy, [&](const auto&... field) { found = (found || ... || reads_rounds(field)); });
+    return found;
 }
 
 // Numbers, vectors and masks, and plain structs of these: what can be saved, sent, hashed and counted.
@@ -77,6 +93,9 @@ struct Setup {
     static_assert(check_model<M>());
     static_assert(detail::verbs_are_spelt<Me>());
     static_assert(detail::method_fits<Me, M>());
+    static_assert(detail::is_checked<Me>(),
+                  "tessera::Method: a method with constructors or private members must check its settings, and those "
+                  "of what it holds, in a `void validate() const` of its own");
     using R = real<M>;
 
     M model;
@@ -91,9 +110,15 @@ struct Setup {
         detail::validate_all(method);
         detail::require(settings.quorum >= 0 && settings.quorum <= 1,
                         "quorum must lie in [0, 1], not " + std::to_string(settings.quorum));
-        detail::require(settings.rounds >= 1, "rounds must be at least 1");
-        if constexpr (requires { requires Me::needs_memory; })
+        detail::require(settings.rounds >= 1 || !detail::reads_rounds(method),
+                        "a schedule of this method ends with the run: set Settings::rounds to the number of rounds "
+                        "that are planned");
+        if constexpr (detail::needs_memory<Me>())
             detail::require(!settings.stateless, "this method needs clients that remember; leave stateless off");
+        if constexpr (requires { method.remember; })
+            detail::require(!(settings.stateless && method.remember),
+                            "stateless clients forget the mask that this method lets them remember; set "
+                            "remember=false, which sends its bits at every visit, or leave stateless off");
         const std::size_t d = dimension(model);
         if (initial.empty()) initial = initial_parameters(model, Key{settings.seed}(purpose::init));
         detail::require(initial.size() == d, "the warm start has " + std::to_string(initial.size()) +

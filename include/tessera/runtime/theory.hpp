@@ -205,6 +205,7 @@ TheoryConstants theory_constants(const Federation<Me, M>& run, std::span<const S
     settings.validate();
     detail::require(points.size() == run.size(), "theory_constants: one point for each client");
     std::vector<detail::ClientConstants<R>> all(run.size());
+    detail::validate_all(executor);
     std::vector<Workspace<R>> workspaces(executor.concurrency());
     executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
         const FlushDenormals flush;
@@ -249,13 +250,25 @@ TheoryConstants theory_constants(const Federation<Me, M>& run, const TheorySetti
     return theory_constants(run, std::span<const SplitPoint<real<M>>>(points), settings, executor);
 }
 
+namespace detail {
+
+inline std::string what_is_undefined(const TheoryConstants& c) {
+    if (c.l_u > 0 && c.l_v > 0) return "";
+    const std::string zero = c.l_v > 0 ? " L_u is 0, as where nothing is shared" : " L_v is 0, as where nothing is personal";
+    return zero +
+           ": chi and the leading variances, which divide by it, are not defined.";
+}
+
+}  // namespace detail
+
 // As a table of the report; `per_round` clients take part in a round.
 inline report::Extra theory_table(const TheoryConstants& c, std::size_t per_round) {
     return {.id = "theory",
             .title = "Constants of the theory of FedAlt and FedSim",
             .caption = "Estimated where the run stands, over " + std::to_string(c.clients) +
                        " clients. Noise is that of minibatches, as root mean square over clients and for the noisiest "
-                       "client; smoothness and coupling are the largest over clients.",
+                       "client; smoothness and coupling are the largest over clients." +
+                       detail::what_is_undefined(c),
             .kind = report::Kind::table,
             .categories = {"sigma_u", "sigma_u, noisiest client", "sigma_v", "sigma_v, noisiest client", "delta", "L_u",
                            "L_v", "L_uv", "chi", "leading variance, FedAlt", "leading variance, FedSim"},

@@ -10,6 +10,7 @@ struct Everyone {
     Plan plan(Key key, std::size_t round, std::span<const Candidate> candidates) const {
         return Uniform{.count = candidates.size()}.plan(key, round, candidates);
     }
+    constexpr double each_by_itself() const { return 1; }
 };
 
 }  // namespace tessera::sample

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every client by itself, with one probability: the plan that fold::PrivateMean's sampling_rate is about. A function of
-// (seed, round) and of the clients' keys only; a round may have nobody.
+// Every client by itself, with one probability: the plan that makes rounds of fold::PrivateMean cheaper. A function of
+// the key, the round and the clients' keys only; a round may have nobody.
 #pragma once
 
 #include <algorithm>
@@ -37,6 +37,7 @@ struct Poisson {
         for (const auto& each : drawn) plan.push_back({each.client, true});
         return plan;
     }
+    constexpr double each_by_itself() const { return rate; }
 };
 
 }  // namespace tessera::sample

@@ -3,7 +3,7 @@
 //
 // Every index is in the pool; within a client train, validation and test are disjoint and without repetition;
 // an example somebody trains on, or that the server holds, is nobody else's. Two clients may hold the same
-// test example only under Tests::shared (label-matched test sets).
+// test example only under Tests::shared (label-matched test sets). No two clients have one key.
 // Cost: one pass, four bytes and a bit per example of the pool.
 #pragma once
 
@@ -21,11 +21,8 @@ namespace tessera::data {
 enum class Tests : std::uint8_t { disjoint, shared };
 
 inline std::optional<std::string> fault_in(const Split& split, std::size_t examples, Tests tests) {
-    const std::size_t clients = split.clients.size(), everyone = clients + split.unseen.size();
-    const auto name = [&](std::size_t who) {
-        if (who < clients) return "client " + std::to_string(who);
-        return who < everyone ? "unseen client " + std::to_string(who - clients) : std::string("the server");
-    };
+    const std::size_t everyone = split.clients.size() + split.unseen.size();
+    const auto name = [&](std::size_t who) { return detail::holder_in(split, who); };
 
     constexpr auto nobody = static_cast<std::uint32_t>(-1);
     std::vector<std::uint32_t> holder(examples, nobody);
@@ -48,12 +45,13 @@ inline std::optional<std::string> fault_in(const Split& split, std::size_t examp
     };
 
     for (std::size_t who = 0; who < everyone; ++who) {
-        const auto& share = who < clients ? split.clients[who] : split.unseen[who - clients];
+        const auto& share = detail::share_in(split, who);
         if (auto fault = fault_of(who, share.train, false)) return fault;
         if (auto fault = fault_of(who, share.validation, false)) return fault;
         if (auto fault = fault_of(who, share.test, true)) return fault;
     }
-    return fault_of(everyone, split.server, false);
+    if (auto fault = fault_of(everyone, split.server, false)) return fault;
+    return detail::shared_key_in(split);
 }
 
 }  // namespace tessera::data

@@ -49,8 +49,8 @@ bool fits_cluster(const S& server, const Upload& up) {
 
 template <class Fold>
 consteval bool averages_clusters() {
-    static_assert(!hides_clients<Fold>, "tessera::HypCluster: this fold hides clients, but which model each of them chose "
-                                        "would still show");
+    static_assert(!hides_clients<Fold>,
+                  "tessera::HypCluster: this fold hides clients, but which model each of them chose would still show");
     return true;
 }
 

@@ -137,7 +137,9 @@ template <class Masking, class M, class Form>
 void search_mask(const Masking& masking, const Site<M>& at, const Form& sparse, In<real<M>> x, Mask& mask) {
     if (at.ids.empty()) return;
     const auto take = [&](Out<real<M>> out) {
-        sparse.full_gradient(x, at.epochs(1, Pass::own)[0].evaluated(), out);
+        const auto batches = at.epochs(1, Pass::own);
+        sparse.full_gradient(x, batches[0].evaluated(), out);
+        at.workspace->tally.examples += batches[0].size();  // billed as a dense step (5.5)
     };
     masking.next(MaskSearch<real<M>>(at.model->layout(), x, at.key(purpose::mask)(at.round), at.round, at.rounds, take),
                  mask);

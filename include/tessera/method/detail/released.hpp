@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include <tessera/contracts/private.hpp>
+#include <tessera/core/error.hpp>
 
 namespace tessera::detail {
 
@@ -73,6 +74,15 @@ consteval bool releases_only_noise() {
     static_assert(counts_in_one_way<Me>(), "tessera::Private: all rules must draw their examples in one way, Poisson "
                                            "samples or epochs; a ledger cannot add up both");
     return true;
+}
+
+// Serving may train as well, and no ledger is there to pay for it.
+template <class Me>
+void keeps_what_it_covers(const Me& inner) {
+    if constexpr (requires { inner.tune_epochs; })
+        require(inner.tune_epochs == 0,
+                "tune_epochs must be 0 in a private method: it trains the personal part on data without noise whenever "
+                "a model is served, and no epsilon covers that");
 }
 
 // Of what stays on a client and has no noise, for the report.

@@ -85,11 +85,12 @@ inline double accuracy_of(const RoundRecord& round, Which model) {
     return absent;
 }
 
-// What a client of this run is served: its own model where the method has one.
+// What a client of this run is served in the end: its own model where the method has one.
 inline Which served(const RunRecord& run) {
+    const std::string stage = report::detail::main_stage(run);
     for (const auto& round : run.rounds)
         for (const auto& e : round.evaluations)
-            if (e.model == Which::personal) return Which::personal;
+            if (e.model == Which::personal && e.stage == stage) return Which::personal;
     return Which::global;
 }
 inline std::string_view in_words(std::optional<Which> model) { return model ? word(*model) : "served"; }

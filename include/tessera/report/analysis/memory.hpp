@@ -24,8 +24,10 @@ inline Extra memory_estimate(std::size_t shared, std::size_t personal, double bu
     constexpr double megabyte = 1e6;
     Extra out{.id = "memory",
               .title = "Training memory of a client",
-              .caption = "An estimate: 4 bytes for three copies of the shared and two of the personal parameters, "
-                         "and the buffers of back-propagation for one example.",
+              .caption = std::string("An estimate: 4 bytes for three copies of the shared and two of the personal "
+                                     "parameters") +
+                         (buffers > 0 ? ", and the buffers of back-propagation for one example."
+                                      : "; the buffers of back-propagation are not counted."),
               .kind = Kind::bars,
               .y = {.title = "memory", .unit = "MB", .from_zero = true},
               .categories = {"no personal part", "this run", "all personal"},

@@ -222,13 +222,14 @@ inline Extra routing_against_loss(const std::vector<RoutedClient>& all) {
     return out;
 }
 
-// What a routed model is: numbers of parameters, and operations of a forward pass over one example (0: not known).
+// What a routed model is: numbers of parameters, of the model, its router, and all that a client answers with; bytes of
+// a visit; operations of a forward pass over one example (0: not known).
 struct RoutingCost {
-    std::size_t model = 0, router = 0;
+    std::size_t model = 0, router = 0, held = 0;
+    double bytes_down = 0, bytes_up = 0;              // by the papers' count
+    double model_bytes_down = 0, model_bytes_up = 0;  // were the model alone sent
     double model_flops = 0, router_flops = 0;
 
-    std::size_t stored() const { return 2 * model + router; }  // both branches and the router
-    std::size_t bytes() const { return 4 * (model + router); }  // of a visit, each way; up there is a weight of 8 more
     double hard_flops() const { return model_flops + router_flops; }
     double soft_flops() const { return 2 * model_flops + router_flops; }
 };
@@ -240,14 +241,12 @@ inline Extra routing_cost(const RoutingCost& cost) {
               .kind = Kind::table,
               .categories = {"parameters stored", "bytes down a visit", "bytes up a visit",
                              "operations of an example"}};
-    const auto column = [&](const char* name, std::size_t stored, std::size_t bytes, double flops) {
-        const double up = static_cast<double>(bytes + 8);
-        out.series.push_back(
-            {.name = name, .y = {static_cast<double>(stored), static_cast<double>(bytes), up, flops}});
+    const auto column = [&](const char* name, std::size_t stored, double down, double up, double flops) {
+        out.series.push_back({.name = name, .y = {static_cast<double>(stored), down, up, flops}});
     };
-    column("model alone", cost.model, 4 * cost.model, cost.model_flops);
-    column("hard", cost.stored(), cost.bytes(), cost.hard_flops());
-    column("soft", cost.stored(), cost.bytes(), cost.soft_flops());
+    column("model alone", cost.model, cost.model_bytes_down, cost.model_bytes_up, cost.model_flops);
+    column("hard", cost.held, cost.bytes_down, cost.bytes_up, cost.hard_flops());
+    column("soft", cost.held, cost.bytes_down, cost.bytes_up, cost.soft_flops());
     return out;
 }
 

@@ -122,6 +122,26 @@ inline Extra gain_against_parameters(const std::vector<RunRecord>& runs, double 
     return out;
 }
 
+// The settings in which runs of one algorithm differ; of different ones none.
+inline std::vector<std::string> changed_settings(const std::vector<RunRecord>& runs,
+                                                 const std::vector<std::string>& ignored) {
+    std::vector<std::string> out;
+    const auto differs = [&](const std::string& name) {
+        const Setting* first = runs[0].find(name);
+        return std::ranges::any_of(runs, [&](const RunRecord& run) {
+            const Setting* other = run.find(name);
+            return !first || !other ? first != other : !(*first == *other);
+        });
+    };
+    if (runs.empty() || differs("algorithm")) return out;
+    for (const auto& run : runs)
+        for (const auto& [name, value] : run.config)
+            if (std::ranges::find(ignored, name) == ignored.end() && std::ranges::find(out, name) == out.end() &&
+                differs(name))
+                out.push_back(name);
+    return out;
+}
+
 // Runs beside each other with the settings that were changed: what dropout or an L2 penalty does to the mean, to the
 // spread and to the harmed clients.
 inline Extra ablation(const std::vector<RunRecord>& runs, const std::vector<std::string>& settings) {
