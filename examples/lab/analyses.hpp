@@ -62,16 +62,20 @@ struct Analyses {
                                                                           {"routing", routing},
                                                                           {"masks", masks}}};
         for (const auto& asked : o.analyse) {
-            std::string can;
+            std::string can, there_are;
             std::vector<std::string> all;
             bool fits = false;
             for (const auto& [name, has] : known) {
                 all.emplace_back(name);
+                there_are.append(there_are.empty() ? "" : ", ").append(name);
                 if (has) can.append(can.empty() ? "" : ", ").append(name);
                 fits = fits || (has && name == asked);
             }
-            if (std::ranges::find(all, asked) == all.end())
-                throw tessera::ConfigError("--analyse " + asked + ": there is no such analysis" + perhaps(asked, all));
+            if (std::ranges::find(all, asked) == all.end()) {
+                const auto meant = perhaps(asked, all);
+                throw tessera::ConfigError("--analyse " + asked + ": there is no such analysis" +
+                                           (meant.empty() ? "; there are " + there_are : meant));
+            }
             if (!fits)
                 throw tessera::ConfigError("--analyse " + asked + ": of " + o.algorithm + " the lab can show " +
                                            (can.empty() ? "nothing more" : can));
@@ -125,16 +129,23 @@ struct Analyses {
             if (o.analyses("masks"))
                 figures::add_mask_figures(record, run.setup().model.layout(), run.server(), run.size());
         if constexpr (requires { tessera::privacy_statement(run); }) {
-            const auto statement = tessera::privacy_statement(run);
-            record.add(figures::privacy_table(statement));
-            std::string words = epsilon_in_words(statement);
-            if (record.find("epsilon_covers")) words += "; earlier stages had no noise and are not covered";
-            record.notes.push_back(std::move(words));
+            record.add(figures::privacy_table(tessera::privacy_statement(run)));
+            add_epsilon(run, "", record);
         }
         if constexpr (theory)
             if (o.analyses("theory"))
                 record.add(tessera::theory_table(tessera::theory_constants(run, tessera::TheorySettings{}, executor),
                                                  *o.per_round));
+    }
+
+    // What a stage has spent, in a note; `name` is that of an earlier one.
+    static void add_epsilon(const Run& run, const std::string& name, tessera::report::RunRecord& record) {
+        if constexpr (requires { tessera::privacy_statement(run); }) {
+            auto words = (name.empty() ? "" : name + ": ") + epsilon_in_words(tessera::privacy_statement(run));
+            if (const auto* covers = record.find("epsilon_covers"))
+                words += "; it covers " + tessera::report::detail::shown(*covers);
+            record.notes.push_back(std::move(words));
+        }
     }
 
     // Of mu_i - theta_i over all clients, where the run stands.
@@ -146,7 +157,8 @@ struct Analyses {
             std::vector<tessera::Workspace<R>> workspaces(executor.concurrency());
             executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
                 const auto id = static_cast<tessera::Id>(k);
-                const auto at = run.setup().site(run.data()[k], id, run.rounds_done(), workspaces[worker]);
+                auto at = run.setup().site(run.data()[k], id, run.rounds_done(), workspaces[worker]);
+                at.serving = true;  // a schedule that has come to its end would leave nothing to measure
                 directions[k] = run.setup().method.envelope().gap(at, run.server().w, run.client(id));
             });
             return tessera::report::coherence_per_direction(std::span<const tessera::Vec<R>>(directions));

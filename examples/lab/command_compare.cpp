@@ -8,6 +8,7 @@
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/io/file.hpp>
+#include <tessera/report/analysis/runs.hpp>
 #include <tessera/report/compare.hpp>
 #include <tessera/report/compare_figures.hpp>
 #include <tessera/report/html.hpp>
@@ -54,6 +55,23 @@ void print(const Comparison& c, double confidence) {
             100 * c.overlap->both, 100 * c.overlap->only_a, 100 * c.overlap->only_b, 100 * c.overlap->neither);
 }
 
+// What is of luck, of speed or of the result, and no setting that somebody would change to see what it does.
+const std::vector<std::string> no_ablation{
+    "file",      "seed",         "split_seed",          "split_file",        "threads",           "preset",
+    "preset_hash", "eval_also", "final_tuning", "personal_parameters", "split_fingerprint", "ensemble_distance", "personal_distance",
+    "distillation_lesson"};
+
+// Figures over runs of personal models: what their size gains, and what a changed setting does.
+void add_figures_of_runs(const std::vector<RunRecord>& runs, std::vector<Extra>& figures) {
+    const bool personal = std::ranges::all_of(runs, [](const auto& run) { return !analysis::changes(run).empty(); });
+    if (!personal) return;
+    if (!analysis::changed_settings(runs, no_ablation).empty())
+        figures.push_back(analysis::ablation(runs, analysis::changed_settings(runs, no_ablation)));
+    auto gains = analysis::gain_against_parameters(runs);
+    const auto sizes_differ = [&](const auto& series) { return series.x != gains.series[0].x; };
+    if (std::ranges::any_of(gains.series, sizes_differ)) figures.push_back(std::move(gains));
+}
+
 // What files are called: without their folders and .json, where that tells them apart.
 std::vector<std::string> names_of(const std::vector<std::string>& files) {
     std::vector<std::string> names;
@@ -73,8 +91,12 @@ int compare(const CompareOptions& o) {
     CompareSettings settings{.confidence = o.confidence, .unpaired = o.unpaired};
     tessera::set_by_name(settings, "model", o.model);
     settings.validate();
-    for (const auto* path : {&o.report, &o.json})
-        if (!path->empty()) tessera::io::check_writable(*path);
+    std::vector<Place> written, read;
+    if (!o.report.empty()) written.push_back({"--report", o.report});
+    if (!o.json.empty()) written.push_back({"--json", o.json});
+    for (const auto& file : o.files) read.push_back({"a run", file});
+    check_places(written, read);
+    for (const auto& place : written) tessera::io::check_writable(place.path);
     std::vector<std::vector<RunRecord>> sets;
     std::vector<RunRecord> all;
     for (const auto& path : o.files) {
@@ -94,9 +116,13 @@ int compare(const CompareOptions& o) {
             std::printf("  note: %s trained for %zu rounds, %s for %zu\n", names[0].c_str(), first, names[i].c_str(),
                         other);
     }
-    const auto figures = comparison_figures(comparisons, o.confidence);
-    if (!o.json.empty()) write_text(o.json, to_json(figures));
-    if (!o.report.empty()) write_text(o.report, to_html(all, "Tessera: comparison", figures));
+    auto figures = comparison_figures(comparisons, o.confidence);
+    add_figures_of_runs(all, figures);
+    FailedOutputs failed;
+    if (!o.json.empty()) failed.unless_written([&] { write_text(o.json, to_json(figures)); });
+    if (!o.report.empty())
+        failed.unless_written([&] { write_text(o.report, to_html(all, "Tessera: comparison", figures)); });
+    failed.tell();
     return 0;
 }
 

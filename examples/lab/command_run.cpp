@@ -5,13 +5,14 @@
 #include "outputs.hpp"
 #include "runs.hpp"
 #include "stages.hpp"
+#include "tasks.hpp"
 
 namespace lab {
 
 int run(Options o) {
     const auto said = complete(o);
     stages_of(o);  // what is wrong without the data is said before the preset is
-    check_checkpoints(o);
+    const bool in_vain = !check_checkpoints(o) && o.resume;
     if (!said.empty() && !o.quiet) {
         const bool elsewhere = !o.preset_path.empty() && !o.preset.starts_with(o.preset_path);
         std::printf("preset %s (%s)%s sets", o.preset.c_str(), o.preset_hash.c_str(),
@@ -20,9 +21,15 @@ int run(Options o) {
         std::printf("\n");
         std::fflush(stdout);
     }
-    const auto runs = run_seeds(o, make_task(o));
+    settle_normalisation(o);
+    FailedOutputs failed;
+    auto runs = run_seeds(o, make_task(o), failed);
+    if (in_vain)
+        for (auto& each : runs) each.notes.push_back("there was no checkpoint to resume; the run began at round 1");
     if (!o.quiet) print_summary(runs);
-    write_together(runs, o);
+    write_together(runs, o, failed);
+    failed.tell();
+    check_learnt(runs);
     return 0;
 }
 

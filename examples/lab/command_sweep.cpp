@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <sstream>
 
+#include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/hash.hpp>
 #include <tessera/io/file.hpp>
@@ -16,9 +18,11 @@
 
 #include "commands.hpp"
 #include "interrupt.hpp"
+#include "methods.hpp"
 #include "outputs.hpp"
 #include "runs.hpp"
 #include "stages.hpp"
+#include "tasks.hpp"
 
 namespace lab {
 namespace {
@@ -50,14 +54,40 @@ std::string in_words(const NamedValues& settings) {
     return text;
 }
 
-std::vector<NamedValues> product_of(const std::vector<std::string>& grid) {
+// Of two names for the same settings one would have no effect.
+bool mean_the_same(const std::vector<Stage>& stages, const std::string& one, const std::string& other) {
+    bool met = one == other;
+    for (const auto& stage : stages)
+        for (const auto& [full, usual] : entry_of(stage.options.algorithm).settings) {
+            const bool meant = tessera::detail::means(full, one);
+            if (meant != tessera::detail::means(full, other)) return false;
+            met = met || meant;
+        }
+    return met;
+}
+
+void check_names(const NamedValues& grid, const std::vector<Stage>& stages) {
+    for (std::size_t i = 0; i < grid.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j)
+            if (mean_the_same(stages, grid[j].first, grid[i].first))
+                throw ConfigError("--grid: " + grid[j].first + " and " + grid[i].first +
+                                  " are the same; write all values behind one name");
+}
+
+std::vector<NamedValues> product_of(const std::vector<std::string>& grid, const std::vector<Stage>& stages) {
     std::vector<NamedValues> all{{}};
-    for (const auto& [name, values] : named_values("--grid", grid)) {
+    const auto named = named_values("--grid", grid);
+    check_names(named, stages);
+    for (const auto& [name, values] : named) {
         std::vector<NamedValues> longer;
         for (const auto& cell : all) {
+            std::vector<std::string> tried;
             std::istringstream each(values);
             for (std::string value; std::getline(each, value, ',');) {
                 if (value.empty()) throw ConfigError("--grid " + name + ": a value is empty");
+                if (std::ranges::find(tried, value) != tried.end())
+                    throw ConfigError("--grid " + name + ": " + value + " stands twice");
+                tried.push_back(value);
                 longer.push_back(cell);
                 longer.back().emplace_back(name, value);
             }
@@ -98,7 +128,8 @@ double validation_accuracy(const RunRecord& run, const std::string& stage) {
 Judged judge(const Cell& cell, const Task& task) {
     Judged result;
     try {
-        for (const auto& run : run_seeds(cell.options, task)) {
+        FailedOutputs none;  // a cell writes no file
+        for (const auto& run : run_seeds(cell.options, task, none)) {
             result.values.push_back(validation_accuracy(run, stages_of(cell.options).back().name));
             for (const auto& round : run.rounds) result.diverged += round.diverged;
         }
@@ -167,7 +198,7 @@ Extra table_of(const std::vector<Cell>& cells, const std::vector<Judged>& result
 
 std::vector<Cell> cells_of(const Options& o, const SweepOptions& sweep, const Task& task) {
     std::vector<Cell> cells;
-    for (const auto& settings : product_of(sweep.grid)) {
+    for (const auto& settings : product_of(sweep.grid, stages_of(o))) {
         Cell cell{settings, with(without_outputs(o), settings), "", ""};
         std::string identity;
         try {  // opened once, so that a mistake in the last cell is known before the first begins
@@ -184,6 +215,17 @@ std::vector<Cell> cells_of(const Options& o, const SweepOptions& sweep, const Ta
     return cells;
 }
 
+// As of a run: what another sweep left is gone on with, or left alone.
+void check_unused(const Options& o) {
+    if (o.resume || o.checkpoint.empty()) return;
+    namespace fs = std::filesystem;
+    const std::string cells = o.checkpoint + "/cells";
+    if ((fs::is_directory(cells) && !tessera::io::list_files(cells).empty()) || fs::exists(o.checkpoint + "/chosen"))
+        throw ConfigError("--checkpoint " + o.checkpoint +
+                          ": cells of an earlier sweep are there; go on from them with --resume, name another "
+                          "directory, or remove this one");
+}
+
 }  // namespace
 
 int sweep(Options o, const SweepOptions& sweep) {
@@ -193,12 +235,14 @@ int sweep(Options o, const SweepOptions& sweep) {
         throw ConfigError("--split-file " + o.split_file +
                           ": a sweep needs the split with and without validation shares; use --split-seed");
     complete(o);
-    if (o.validation == 0) o.validation = usual_validation;
+    check_unused(o);
+    settle_normalisation(o);
+    if (*o.validation == 0) o.validation = usual_validation;
     Options whole = o;
     whole.validation = 0;
     const Task task = make_task(o), all_data = make_task(whole);
     if (task.test_fingerprint != all_data.test_fingerprint)
-        throw ConfigError("--validation " + std::to_string(o.validation) + ": with --partition " + *o.partition +
+        throw ConfigError("--validation " + std::to_string(*o.validation) + ": with --partition " + *o.partition +
                           " the shares change the test data, so a sweep cannot choose on them");
     const auto cells = cells_of(o, sweep, task);
     check_outputs(o);
@@ -240,10 +284,13 @@ int sweep(Options o, const SweepOptions& sweep) {
     Options best = with(whole, cells[*chosen].settings);
     if (!best.checkpoint.empty())
         best.checkpoint += "/chosen/" + cells[*chosen].hash;  // a larger grid may choose another
-    auto runs = run_seeds(best, all_data);
+    FailedOutputs failed;
+    auto runs = run_seeds(best, all_data, failed);
     for (auto& run : runs) run.add(table_of(cells, results, *chosen));
     if (!o.quiet) print_summary(runs);
-    write_together(runs, best);
+    write_together(runs, best, failed);
+    failed.tell();
+    check_learnt(runs);
     return 0;
 }
 

@@ -62,15 +62,16 @@ private:
     FederatedSession(Me method, const Stage& stage, const Task& task, tessera::Vec<float> warm_start)
         : Session(stage, in_report(tessera::detail::settings_in(method)), task, warm_start),
           executor_(options().threads, stage.trace.get()),
-          run_(federation(method, task.model, warm_start)) {
+          run_(federation(method, task.model, warm_start, clients())) {
         if (!options().evaluate_also.empty()) also_ = served_with(options().evaluate_also, "--eval-also", warm_start);
         if (this->stage().tunes) tuned_ = served_with(this->stage().tune, "--stages, tune:", warm_start);
         Analyses<Me, Model>::check(options());
-        check_shifts(options(), clients());
+        check_shifts(options(), clients(), images());
         run_.over_the_wire(options().over_the_wire);
     }
-    Run federation(Me method, const Model& model, tessera::Vec<float> warm_start) const {
-        return Run(model, clients(), std::move(method),
+    Run federation(Me method, const Model& model, tessera::Vec<float> warm_start,
+                   const tessera::data::FederatedDataset& data) const {
+        return Run(model, data, std::move(method),
                    {.seed = options().seed,
                     .batch = *options().batch,
                     .rounds = *options().rounds,
@@ -87,7 +88,13 @@ private:
                 throw tessera::ConfigError(flag + " " + name +
                                            ": only settings whose name begins with tune act when a model is served");
         set_all(tessera::detail::settings_in(method), options().algorithm, flag, settings);
-        return std::make_unique<Run>(federation(std::move(method), run_.setup().model, warm_start));
+        return std::make_unique<Run>(federation(std::move(method), run_.setup().model, warm_start, clients()));
+    }
+    // What is evaluated: the run. Of pooled data, its model in the hands of those whose data they were.
+    std::shared_ptr<const Run> judged() const {
+        if (!options().pooled) return {std::shared_ptr<const Run>{}, &run_};
+        const auto& setup = run_.setup();
+        return std::make_shared<const Run>(federation(setup.method, setup.model, model(), population()));
     }
 
     std::size_t rounds_done() const override { return run_.rounds_done(); }
@@ -118,12 +125,13 @@ private:
         using tessera::SplitOf;
         using tessera::Which;
         if (served != as_set) copy_state_to(served == also ? *also_ : *tuned_);
-        const Run& run = served == as_set ? run_ : served == also ? *also_ : *tuned_;
+        const auto as_trained = judged();
+        const Run& run = served == as_set ? *as_trained : served == also ? *also_ : *tuned_;
         tessera::Vec<Score> all;
         if constexpr (global)
             if (served == as_set) score<Which::global, SplitOf::test>(run, served, all);
         if constexpr (personal) score<Which::personal, SplitOf::test>(run, served, all);
-        if (options().validation > 0) {
+        if (*options().validation > 0) {
             if constexpr (global)
                 if (served == as_set) score<Which::global, SplitOf::validation>(run, served, all);
             if constexpr (personal) score<Which::personal, SplitOf::validation>(run, served, all);
@@ -141,10 +149,12 @@ private:
 
     void judge(tessera::report::RunRecord& record) const override {
         using namespace tessera::report;
-        const auto majority = tessera::majority_class(run_.data());
+        const auto as_trained = judged();
+        const Run& run = *as_trained;
+        const auto majority = tessera::majority_class(run.data());
         note(record, "control, majority class of each client: ", majority.accuracy(Average::unweighted).value);
-        if constexpr (global) fill(record.per_client, tessera::evaluate<Which::global>(run_, executor_));
-        if constexpr (personal) fill(record.per_client, tessera::evaluate<Which::personal>(run_, executor_));
+        if constexpr (global) fill(record.per_client, tessera::evaluate<Which::global>(run, executor_));
+        if constexpr (personal) fill(record.per_client, tessera::evaluate<Which::personal>(run, executor_));
         if constexpr (global && personal) {
             double sum = 0;
             for (const auto& row : record.per_client) sum += std::max(row.accuracy_global, row.accuracy_personal);
@@ -152,33 +162,43 @@ private:
                  sum / static_cast<double>(record.per_client.size()));
         }
         if (options().hits) {
-            if constexpr (global) keep_hits<Which::global>(record, &ClientRecord::hits_global);
-            if constexpr (personal) keep_hits<Which::personal>(record, &ClientRecord::hits_personal);
+            if constexpr (global) keep_hits<Which::global>(run, record, &ClientRecord::hits_global);
+            if constexpr (personal) keep_hits<Which::personal>(run, record, &ClientRecord::hits_personal);
         }
-        Analyses<Me, Model>::add(run_, options(), executor_, record);
+        Analyses<Me, Model>::add(run, options(), executor_, record);
         if constexpr (personal)
             if (tuned_ && options().analyses("clients")) {
                 copy_state_to(*tuned_);
-                record.add(analysis::final_fine_tuning(tessera::evaluate<Which::personal>(run_, executor_),
+                record.add(analysis::final_fine_tuning(tessera::evaluate<Which::personal>(run, executor_),
                                                        tessera::evaluate<Which::personal>(*tuned_, executor_)));
             }
-        if (!options().shifts.empty()) add_shifts<global, personal>(run_, options(), executor_, tag(as_set), record);
-        if (run_.data().unseen() == 0) return;
+        if (!options().shifts.empty())
+            add_shifts<global, personal>(run, images(), options(), executor_, tag(as_set), record);
+        if (run.data().unseen() == 0) return;
         const auto unseen = [&]<Which W>() {
-            const auto result = tessera::evaluate<W, SplitOf::test, Whom::unseen>(run_, executor_, tag(as_set));
+            const auto result = tessera::evaluate<W, SplitOf::test, Whom::unseen>(run, executor_, tag(as_set));
             for (const auto average : {Average::pooled, Average::unweighted})
                 record.final_evaluations.push_back(result.accuracy(average));
         };
         if constexpr (global) unseen.template operator()<Which::global>();
         if constexpr (personal) unseen.template operator()<Which::personal>();
     }
+    void tell_spent(tessera::report::RunRecord& record) const override {
+        Analyses<Me, Model>::add_epsilon(run_, stage().name, record);
+    }
+    bool draws_afresh() const override {
+        if constexpr (requires { tessera::draws_afresh(run_.setup().method); })
+            return tessera::draws_afresh(run_.setup().method);
+        else return false;
+    }
     template <tessera::Which W>
-    void keep_hits(tessera::report::RunRecord& record, std::string tessera::report::ClientRecord::*hits) const {
+    void keep_hits(const Run& run, tessera::report::RunRecord& record,
+                   std::string tessera::report::ClientRecord::*hits) const {
         namespace detail = tessera::detail;
         auto& rows = record.per_client;
-        const std::size_t outputs = run_.setup().model.outputs();
+        const std::size_t outputs = run.setup().model.outputs();
         detail::judge_models<W, tessera::Whom::all>(
-            run_, executor_, [&](tessera::Id k, const tessera::ClientData& data, detail::Predictor<float> predict) {
+            run, executor_, [&](tessera::Id k, const tessera::ClientData& data, detail::Predictor<float> predict) {
                 std::vector<std::uint8_t> right(data.test.size());
                 detail::score<float>(k, predict, *data.examples, data.test, outputs, right.data());
                 for (const auto one : right) rows.at(k).*hits += one ? '1' : '0';

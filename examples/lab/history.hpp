@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <tessera/core/bytes.hpp>
+#include <tessera/core/hash.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/runtime/federation.hpp>
 
@@ -24,7 +25,8 @@ struct Line {
     double seconds = 0;
     std::uint64_t bytes_up = 0, bytes_down = 0;
     double formula_up = 0, formula_down = 0, flops = 0, train_loss = 0;
-    std::uint64_t trained = 0, merged = 0, rejected = 0, diverged = 0, hash_low = 0, hash_high = 0;
+    std::uint64_t examples = 0, trained = 0, merged = 0, rejected = 0, diverged = 0;
+    tessera::Fingerprint state{};
     double coherence = tessera::report::absent;
     tessera::Vec<Score> scores;
 };
@@ -42,12 +44,12 @@ inline Line line_of(const tessera::RoundReport& r) {
             .formula_down = r.formula_bytes_down,
             .flops = r.flops,
             .train_loss = r.train_loss,
+            .examples = r.examples,
             .trained = r.trained,
             .merged = r.outcome.merged,
             .rejected = r.outcome.rejected(),
             .diverged = r.diverged,
-            .hash_low = r.state.low,
-            .hash_high = r.state.high,
+            .state = r.state,
             .scores = {}};
 }
 

@@ -49,7 +49,10 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
         "fashion-mnist, synthetic:ALPHA,BETA, or files: cifar10, cifar100, idx, npy, leaf, csv, text; see `list`");
     command.add_option("--aux", o.aux,
                        "Public data of the server: held-out:SHARE of the clients', noise:COUNT, idx:..., npy:...");
-    command.add_option("--normalise", o.normalise, "standard, unit or none");
+    command.add_option("--normalise", o.normalise, "standard, unit, each (example by itself) or none");
+    command.add_option("--augment", o.augment,
+                       "Changed copies of the training images join them: flip,crop:PIXELS,copies:COUNT")
+        ->delimiter(',');
     command.add_option("--partition", o.partition, "How examples are dealt to clients; see `list`");
     command.add_option("--split-file", o.split_file, "Reload the split from this file, or save it there");
     command.add_option("--clients", o.clients, "Number of clients");
@@ -83,6 +86,7 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--shifts", o.shifts,
                        "Final models on all clients' test images, shifted: none,noise:3,blur:2 or all")
         ->delimiter(',');
+    command.add_option("--shift-dir", o.shift_dir, "Of these, files NAME.npy of five severities and labels.npy");
     command.add_option("--json", o.json, "Write everything as JSON");
     command.add_option("--jsonl", o.jsonl, "Write the rounds as JSON, one a line");
     command.add_option("--csv", o.csv, "Write the rounds as CSV");
@@ -114,16 +118,26 @@ std::vector<std::uint64_t> seeds_in(const std::string& text) {
     return all;
 }
 
-Options read(Options o, const Said& said, bool seeds_given) {
-    if (seeds_given) o.seeds = seeds_in(said.seeds);
-    o.set = lab::named_values("--set", said.set);
-    o.evaluate_also = lab::named_values("--eval-also", said.also);
+lab::NamedValues each_once(const std::string& flag, const std::vector<std::string>& texts) {
+    auto all = lab::named_values(flag, texts);
+    for (auto at = all.begin(); at != all.end(); ++at)
+        if (std::find_if(all.begin(), at, [&](const auto& other) { return other.first == at->first; }) != at)
+            throw tessera::ConfigError(flag + ": " + at->first + " is set twice");
+    return all;
+}
+
+Options read(Options o, const Said& said, const CLI::App& command) {
+    if (command.count("--checkpoint-every") > 0 && o.checkpoint.empty())
+        throw tessera::ConfigError("--checkpoint-every needs --checkpoint DIR");
+    if (command.count("--seeds") > 0) o.seeds = seeds_in(said.seeds);
+    o.set = each_once("--set", said.set);
+    o.evaluate_also = each_once("--eval-also", said.also);
     if (!said.dp.empty() && o.algorithm.empty() && o.stages.empty()) {  // a preset may name the one to make private
         Options with_preset = o;
         lab::apply_preset(with_preset);
         o.algorithm = with_preset.algorithm;
     }
-    lab::make_private(o, lab::named_values("--dp", said.dp));
+    lab::make_private(o, each_once("--dp", said.dp));
     return o;
 }
 
@@ -155,7 +169,9 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
 // The parser's sentences, where ours say more.
 std::string in_our_words(const CLI::ParseError& e) {
     const std::string what = e.what();
-    if (dynamic_cast<const CLI::ArgumentMismatch*>(&e)) return what.substr(0, what.find(':')) + ": a value is missing";
+    if (dynamic_cast<const CLI::ArgumentMismatch*>(&e))
+        return what.substr(0, what.find(':')) +
+               (what.find("At Most") == what.npos ? ": a value is missing" : ": it is given more than once");
     if (dynamic_cast<const CLI::ExtrasError*>(&e))
         return what.substr(what.rfind(": ") + 2) + ": not expected here; a flag is --NAME VALUE";
     return what;
@@ -224,8 +240,11 @@ int main(int argc, char** argv) {
         if (*lister) return lab::list(as_json, listed);
         if (*shower) return lab::list_presets(preset, as_text);
         if (*comparer) return lab::compare(comparison);
-        if (*sweeper) return lab::sweep(read(o, said, sweeper->count("--seeds") > 0), grid);
-        return lab::run(read(o, said, runner->count("--seeds") > 0));
+        if (sweeper->count("--validation") > 0 && o.validation == 0)
+            throw tessera::ConfigError("--validation 0: a sweep chooses on validation data; give a share above 0, or "
+                                       "leave it out for 0.2");
+        if (*sweeper) return lab::sweep(read(o, said, *sweeper), grid);
+        return lab::run(read(o, said, *runner));
     } catch (const CLI::ParseError& e) {
         if (e.get_exit_code() == 0) return app.exit(e);
         const auto meant = misspelt(app, argc, argv);

@@ -35,6 +35,7 @@ inline constexpr const char* usual_algorithm = "fedavg";
 
 // The same method on adapters, norms and head alone.
 Entry on_adapters(Entry e);
+inline bool is_private(const std::string& algorithm) { return algorithm.ends_with("-dp"); }
 // What --dp asks for: the private kin of the algorithm, with these settings.
 void make_private(Options& o, const NamedValues& settings);
 

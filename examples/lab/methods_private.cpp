@@ -7,7 +7,9 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include <tessera/core/by_name.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/local.hpp>
@@ -68,13 +70,26 @@ void keep_to_budget(Stage& stage, const Task& task, const tessera::Vec<float>& w
                                " times the noise; leave noise out to have it chosen");
 }
 
+// What the stages before have told of the same examples.
+std::string covered(const std::vector<std::string>& before) {
+    std::string plain, with_noise;
+    for (const auto& algorithm : before) {
+        auto& names = is_private(algorithm) ? with_noise : plain;
+        names.append(names.empty() ? "" : ", ").append(algorithm);
+    }
+    std::string words = "this stage alone";
+    if (!plain.empty()) words += "; before it " + plain + " had no noise and is not covered";
+    if (!with_noise.empty())
+        words += "; before it " + with_noise + " has spent an epsilon of its own, and epsilons and deltas add up";
+    return words;
+}
+
 template <class Me>
 Entry hidden(const std::string& name) {
     auto e = entry<Private<Me>>(name + "-dp", name + " with DP-SGD for all models and an epsilon for each client");
     e.open = [open = e.open](Stage stage, Task task, tessera::Vec<float> warm_start) {
         keep_to_budget<Private<Me>>(stage, task, warm_start);
-        if (stage.rounds_before > 0)
-            task.facts.emplace_back("epsilon_covers", "this stage alone; what it starts from was trained before it");
+        if (!stage.before.empty()) task.facts.emplace_back("epsilon_covers", covered(stage.before));
         return open(stage, task, std::move(warm_start));
     };
     return e;
@@ -109,6 +124,13 @@ void make_private(Options& o, const NamedValues& settings) {
         if (std::ranges::find(keys, key) == keys.end())
             throw tessera::ConfigError("--dp " + key +
                                        ": it takes clip, noise, epsilon, delta, sampling_rate and source");
+        if (key == "epsilon") {
+            double epsilon = 0;
+            tessera::detail::read_text("--dp epsilon", value, epsilon);
+            if (!(epsilon > 0))
+                throw tessera::ConfigError("--dp epsilon=" + value +
+                                           ": a budget is a positive number; leave epsilon out to have none");
+        }
         o.set.emplace_back(key, value);
     }
 }

@@ -41,17 +41,20 @@ struct Options {
     std::uint64_t seed = 1;
     std::vector<std::uint64_t> seeds;         // instead of seed: a run for each
     std::optional<std::uint64_t> split_seed;  // the seed, unless given; of several the first
-    double validation = 0;
-    std::size_t unseen = 0;
+    std::optional<double> validation;
+    std::optional<std::size_t> unseen;
     double quorum = 0;
     bool stateless = false, over_the_wire = false;
     bool pooled = false;  // everybody's data in one client
     std::size_t threads = 1;
     std::size_t evaluate_every = 1, evaluate_last = 0;  // of the last so many rounds; 0: of all
     std::vector<std::string> analyse;
-    std::vector<std::string> shifts;  // of test images, NAME:SEVERITY or all
+    std::vector<std::string> shifts;   // of test images, NAME:SEVERITY or all
+    std::string shift_dir;             // where these are files
+    std::vector<std::string> augment;  // flip, crop:PIXELS, copies:COUNT
 
     std::string json, jsonl, csv, report, models, trace, checkpoint, split_file;
+    bool split_unexplained = false;  // the split file is there and does not say how it was dealt
     std::size_t checkpoint_every = 10;
     bool resume = false, quiet = false, hits = false, trace_kernels = false;
 

@@ -2,7 +2,10 @@
 #include "outputs.hpp"
 
 #include <cstdio>
+#include <filesystem>
+#include <initializer_list>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include <tessera/io/file.hpp>
@@ -12,12 +15,73 @@
 #include <tessera/report/json.hpp>
 #include <tessera/report/seeds.hpp>
 
+#include "pools.hpp"
+
 namespace lab {
 
 using namespace tessera::report;
 
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where a path leads, also while nothing is there.
+fs::path canonical(std::string path) {
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    std::error_code failed;
+    auto found = fs::weakly_canonical(fs::absolute(path), failed);
+    return failed ? fs::absolute(path).lexically_normal() : found;
+}
+
+bool lies_in(const fs::path& file, const fs::path& directory) {
+    for (auto above = file.parent_path(); above != above.parent_path(); above = above.parent_path())
+        if (above == directory) return true;
+    return false;
+}
+
+}  // namespace
+
 void write_text(const std::string& path, const std::string& text) {
     writing([&] { tessera::io::write_file_atomically(path, std::as_bytes(std::span(text))); });
+}
+
+void FailedOutputs::tell() const {
+    std::string all;
+    for (const auto& each : what_) all.append(all.empty() ? "" : "; ").append(each);
+    if (!all.empty()) throw OutputError(all);
+}
+
+void check_places(const std::vector<Place>& written, const std::vector<Place>& read) {
+    for (std::size_t i = 0; i < written.size(); ++i) {
+        const auto& one = written[i];
+        const auto where = canonical(one.path);
+        for (std::size_t j = 0; j < i; ++j)
+            if (canonical(written[j].path) == where)
+                throw tessera::ConfigError(written[j].flag + " and " + one.flag + " " + one.path +
+                                           ": both would be written there; name two places");
+        for (const auto& other : read) {
+            const auto from = canonical(other.path);
+            const bool among = !other.ending.empty() && one.path.ends_with(other.ending) && lies_in(where, from);
+            if (where == from || among)
+                throw tessera::ConfigError(one.flag + " " + one.path + ": " + other.flag + " is read from there; name "
+                                           "another place");
+        }
+    }
+}
+
+void check_places(const Options& o) {
+    std::vector<Place> written, read;
+    for (const auto& [flag, path] : std::initializer_list<std::pair<const char*, const std::string&>>{
+             {"--json", o.json}, {"--jsonl", o.jsonl}, {"--csv", o.csv}, {"--report", o.report}, {"--models", o.models},
+             {"--trace", o.trace}, {"--checkpoint", o.checkpoint}, {"--split-file", o.split_file}})
+        if (!path.empty()) written.push_back({flag, path});
+    if (o.data)
+        for (const auto& place : places_of(*o.data)) read.push_back({"--data", place.path, place.ending});
+    if (o.aux)
+        for (const auto& place : places_of(*o.aux)) read.push_back({"--aux", place.path, place.ending});
+    if (!o.preset_path.empty()) read.push_back({"--preset", o.preset_path});
+    if (!o.shift_dir.empty()) read.push_back({"--shift-dir", o.shift_dir, ".npy"});
+    check_places(written, read);
 }
 
 void check_outputs(const Options& o) {
@@ -27,22 +91,25 @@ void check_outputs(const Options& o) {
         if (!path->empty()) tessera::io::check_writable(*path);
 }
 
-void write_run(const RunRecord& record, const Options& o) {
-    if (!o.csv.empty()) write_text(o.csv, rounds_csv(record));
+void write_run(const RunRecord& record, const Options& o, FailedOutputs& failed) {
+    if (!o.csv.empty()) failed.unless_written([&] { write_text(o.csv, rounds_csv(record)); });
     if (o.jsonl.empty()) return;
     std::string lines;
     for (const auto& round : record.rounds) lines += to_json(round) + "\n";
-    write_text(o.jsonl, lines);
+    failed.unless_written([&] { write_text(o.jsonl, lines); });
 }
 
-void write_together(const std::vector<RunRecord>& runs, const Options& o) {
-    if (!o.json.empty()) write_text(o.json, o.seeds.empty() ? to_json(runs.at(0)) : seeds_to_json(runs));
+void write_together(const std::vector<RunRecord>& runs, const Options& o, FailedOutputs& failed) {
+    if (!o.json.empty())
+        failed.unless_written(
+            [&] { write_text(o.json, o.seeds.empty() ? to_json(runs.at(0)) : seeds_to_json(runs)); });
+    if (o.report.empty()) return;
     const auto& what = o.stages.empty() ? o.algorithm : o.stages;
     std::vector<Extra> across;
     if (runs.size() > 1)
         if (auto changes = analysis::spread_over_seeds(runs); !changes.series[0].y.empty())
             across.push_back(std::move(changes));
-    if (!o.report.empty()) write_text(o.report, to_html(runs, "Tessera: " + what, across));
+    failed.unless_written([&] { write_text(o.report, to_html(runs, "Tessera: " + what, across)); });
 }
 
 void print_summary(const std::vector<RunRecord>& runs) {

@@ -27,14 +27,43 @@ void writing(F&& f) {
     }
 }
 
+// What could not be written when its time had come, while the rest of the run went on.
+class FailedOutputs {
+public:
+    // Runs f, which writes a file.
+    template <class F>
+    void unless_written(F&& f) {
+        try {
+            writing(f);
+        } catch (const OutputError& e) {
+            what_.emplace_back(e.what());
+        }
+    }
+    // Throws an OutputError that names all, if there are some.
+    void tell() const;
+
+private:
+    std::vector<std::string> what_;
+};
+
 void write_text(const std::string& path, const std::string& text);
+
+// A path, and the flag that names it.
+struct Place {
+    std::string flag, path;
+    std::string ending{};  // of a directory that is read: its files with this ending
+};
+// Throws where two of what is written, or what is written and what is read, would be one file.
+void check_places(const std::vector<Place>& written, const std::vector<Place>& read);
+// The same for all files of a run.
+void check_places(const Options& options);
 
 // Throws unless every file that is asked for could be written.
 void check_outputs(const Options& options);
 // Files that hold one run.
-void write_run(const tessera::report::RunRecord& record, const Options& options);
+void write_run(const tessera::report::RunRecord& record, const Options& options, FailedOutputs& failed);
 // Files that hold the runs of all seeds.
-void write_together(const std::vector<tessera::report::RunRecord>& runs, const Options& options);
+void write_together(const std::vector<tessera::report::RunRecord>& runs, const Options& options, FailedOutputs& failed);
 void print_summary(const std::vector<tessera::report::RunRecord>& runs);
 
 }  // namespace lab

@@ -42,10 +42,12 @@ public:
         tessera::detail::for_each_piece(std::string_view(data).substr(colon + 1), ',', [&](std::string_view piece) {
             const auto equals = piece.find('=');
             if (equals == piece.npos) paths_.emplace_back(piece);
-            else settings_.emplace(piece.substr(0, equals), piece.substr(equals + 1));
+            else if (!settings_.emplace(piece.substr(0, equals), piece.substr(equals + 1)).second)
+                refuse(std::string(piece.substr(0, equals)) + " is set twice");
         });
     }
     const std::string& kind() const { return kind_; }
+    const std::vector<std::string>& paths() const { return paths_; }
     const std::vector<std::string>& paths(std::size_t count) const {
         if (paths_.size() != count || std::ranges::find(paths_, "") != paths_.end())
             throw ConfigError(flag_ + ": " + (count == 1 ? "one path is" : "two paths with a comma between them are") +
@@ -85,6 +87,18 @@ private:
     std::map<std::string, std::string> settings_;
 };
 
+void check_kind(const Source& source) {
+    std::string known;
+    std::vector<std::string> kinds;
+    for (const auto name : data_names) {
+        known.append(known.empty() ? "" : ", ").append(name);
+        kinds.emplace_back(name.substr(0, name.find(':')));
+    }
+    if (std::ranges::find(kinds, source.kind()) != kinds.end()) return;
+    const auto meant = perhaps(source.kind(), kinds);
+    source.refuse("there is no such data" + (meant.empty() ? "; known are " + known : meant));
+}
+
 // Six sevenths train, as in Fashion-MNIST.
 Pool cut(tessera::data::Dataset examples) {
     const std::size_t train = examples.size() * 6 / 7;
@@ -106,13 +120,20 @@ Pool read_fashion_mnist(const Source& source) {
     return {.examples = io::load_fashion_mnist(*directory), .train_size = io::fashion_mnist_train_size};
 }
 
+char separator_in(const Source& source, const std::string& text) {
+    if (text == "tab" || text == "\\t") return '\t';
+    const bool one = text.size() == 1 && static_cast<unsigned char>(text[0]) < 128 && text[0] != '"' && text[0] != '\n';
+    if (!one) source.refuse("separator is one character, or tab, not '" + text + "'");
+    return text[0];
+}
+
 Pool read_csv(Source& source) {
     io::CsvSettings settings{.label = source.take("label"), .client = source.take("client")};
     if (settings.label.empty()) source.refuse("label=COLUMN must say which column is the class");
     if (const auto ignored = source.take("ignore"); !ignored.empty())
         tessera::detail::for_each_piece(ignored, '+',
                                         [&](std::string_view name) { settings.ignore.emplace_back(name); });
-    if (const auto separator = source.take("separator"); !separator.empty()) settings.separator = separator.front();
+    if (source.has("separator")) settings.separator = separator_in(source, source.take("separator"));
     source.finish();
     auto pool = io::read_csv(source.paths(1)[0], settings).pool;
     return settings.client.empty() ? cut(std::move(pool.examples)) : pool;
@@ -136,19 +157,42 @@ struct TextForm {
     }
 };
 
-Pool read_leaf(Source& source) {
+// A user who only tests has no model to test.
+std::vector<std::string> drop_who_never_trains(io::LeafFiles& files) {
+    std::vector<std::string> dropped;
+    const auto trains = [&](const std::string& user) {
+        const auto at = files.train.find(user);
+        return at != files.train.end() && at->second.rows() > 0;
+    };
+    for (const auto* part : {&files.train, &files.test})
+        for (const auto& [user, held] : *part)
+            if (!trains(user) && std::ranges::find(dropped, user) == dropped.end()) dropped.push_back(user);
+    for (const auto& user : dropped) files.test.erase(user);
+    std::ranges::sort(dropped);
+    return dropped;
+}
+
+ReadPool read_leaf(Source& source) {
+    std::string of_texts;
+    for (const auto* name : {"window", "unit", "most", "as"})
+        if (source.has(name)) of_texts = name;
     const TextForm form(source, 80);
     source.finish();
     const auto& path = source.paths(1)[0];
     auto files = io::read_leaf_files(path);
+    auto dropped = drop_who_never_trains(files);
     const bool texts = std::ranges::any_of(files.train, [](const auto& user) { return !user.second.texts.empty(); });
-    if (!texts) return io::leaf_pool(files.train, files.test, path);
+    if (!texts) {
+        if (!of_texts.empty()) source.refuse(of_texts + " is for texts; the examples of these files are numbers");
+        return {io::leaf_pool(files.train, files.test, path), false, std::move(dropped)};
+    }
     const auto vocabulary = io::leaf_vocabulary(files.train, form.text);
     files = io::as_numbers(std::move(files), vocabulary, form.window, path);
-    return form.encoded(io::leaf_pool(files.train, files.test, path, vocabulary.size()), vocabulary.size());
+    return {form.encoded(io::leaf_pool(files.train, files.test, path, vocabulary.size()), vocabulary.size()), true,
+            std::move(dropped)};
 }
 
-Pool read_text(Source& source) {
+ReadPool read_text(Source& source) {
     const TextForm form(source, 8);
     const io::WindowSettings windows{.length = form.window, .stride = source.count("stride", 1)};
     source.finish();
@@ -156,29 +200,26 @@ Pool read_text(Source& source) {
     std::vector<std::string_view> all;
     for (const auto& client : clients) all.insert(all.end(), client.texts.begin(), client.texts.end());
     const auto vocabulary = io::Vocabulary::of(all, form.text);
-    return form.encoded(io::text_pool(clients, vocabulary, windows), vocabulary.size());
+    ReadPool pool{form.encoded(io::text_pool(clients, vocabulary, windows), vocabulary.size()), true};
+    for (const auto& each : clients)
+        if (!std::ranges::binary_search(pool.clients, each.client)) pool.left_out.push_back(each.client);
+    return pool;
 }
 
-Pool read_pool(const std::string& data, const std::string& flag) {
+ReadPool read_pool(const std::string& data, const std::string& flag) {
     Source source(data, flag);
-    if (source.kind() == "csv") return read_csv(source);
+    check_kind(source);
+    if (source.kind() == "csv") return {read_csv(source)};
     if (source.kind() == "leaf") return read_leaf(source);
     if (source.kind() == "text") return read_text(source);
     source.finish();
-    if (data == "fashion-mnist") return read_fashion_mnist(source);
-    if (source.kind() == "cifar10") return io::read_cifar(io::Cifar::ten, source.paths(1)[0]);
-    if (source.kind() == "cifar100") return io::read_cifar(io::Cifar::hundred_fine, source.paths(1)[0]);
-    if (source.kind() == "cifar100-coarse") return io::read_cifar(io::Cifar::hundred_coarse, source.paths(1)[0]);
-    if (source.kind() == "idx") return read_idx(source);
-    if (source.kind() == "npy") return cut(io::read_npy_dataset(source.paths(2)[0], source.paths(2)[1]));
-    std::string known;
-    std::vector<std::string> kinds;
-    for (const auto name : data_names) {
-        known.append(known.empty() ? "" : ", ").append(name);
-        kinds.emplace_back(name.substr(0, name.find(':')));
-    }
-    const auto meant = perhaps(source.kind(), kinds);
-    source.refuse("there is no such data" + (meant.empty() ? "; known are " + known : meant));
+    if (data == "fashion-mnist") return {read_fashion_mnist(source)};
+    if (source.kind() == "cifar10") return {io::read_cifar(io::Cifar::ten, source.paths(1)[0])};
+    if (source.kind() == "cifar100") return {io::read_cifar(io::Cifar::hundred_fine, source.paths(1)[0])};
+    if (source.kind() == "cifar100-coarse") return {io::read_cifar(io::Cifar::hundred_coarse, source.paths(1)[0])};
+    if (source.kind() == "idx") return {read_idx(source)};
+    if (source.kind() == "npy") return {cut(io::read_npy_dataset(source.paths(2)[0], source.paths(2)[1]))};
+    source.refuse("there is no such data; did you mean " + source.kind() + "?");
 }
 
 }  // namespace
@@ -188,8 +229,21 @@ bool comes_with_clients(const std::string& data) {
     return source.kind() == "leaf" || source.kind() == "text" || (source.kind() == "csv" && source.has("client"));
 }
 
-const Pool& pool_of(const std::string& data, const std::string& flag) {
-    static std::map<std::string, Pool> read;
+std::vector<DataPlace> places_of(const std::string& data) {
+    const Source source(data);
+    const auto& kind = source.kind();
+    const std::string ending = kind == "leaf"              ? ".json"
+                               : kind == "text"            ? ".txt"
+                               : kind.starts_with("cifar") ? ".bin"
+                                                           : "";
+    std::vector<DataPlace> places;
+    if (kind != "synthetic" && kind != "held-out" && kind != "noise")
+        for (const auto& path : source.paths()) places.push_back({path, ending});
+    return places;
+}
+
+const ReadPool& pool_of(const std::string& data, const std::string& flag) {
+    static std::map<std::string, ReadPool> read;
     const auto at = read.find(data);
     return at != read.end() ? at->second : read.emplace(data, read_pool(data, flag)).first->second;
 }

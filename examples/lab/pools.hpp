@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tessera/data/pool.hpp>
 
@@ -14,9 +15,20 @@ inline constexpr auto data_names = std::to_array<std::string_view>(
     {"fashion-mnist", "synthetic:ALPHA,BETA", "cifar10:DIR", "cifar100:DIR", "cifar100-coarse:DIR", "idx:IMAGES,LABELS",
      "npy:FEATURES,LABELS", "leaf:DIR", "csv:FILE,label=COLUMN,client=COLUMN", "text:DIR"});
 
+struct ReadPool : tessera::data::Pool {
+    bool tokens = false;                  // features name characters or words
+    std::vector<std::string> left_out{};  // clients of the files that have nothing to train on
+};
+
+// Files that are read: one, or those of a directory with this ending.
+struct DataPlace {
+    std::string path, ending{};
+};
+
 // Whether the files name the clients, as far as the name tells.
 bool comes_with_clients(const std::string& data);
+std::vector<DataPlace> places_of(const std::string& data);
 // Read once, however often it is asked for. `flag` is named in the sentence that is thrown where it cannot be read.
-const tessera::data::Pool& pool_of(const std::string& data, const std::string& flag = "--data");
+const ReadPool& pool_of(const std::string& data, const std::string& flag = "--data");
 
 }  // namespace lab

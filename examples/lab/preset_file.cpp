@@ -2,14 +2,18 @@
 // The text of a preset, line by line. Names are checked here, so that a mistake is told with its line.
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/scope.hpp>
 #include <tessera/data/partition.hpp>
 
 #include "counts.hpp"
@@ -123,18 +127,20 @@ private:
     }
 
     void read_setting(const std::string& name, const std::string& value) {
+        const Offer offer{section_, name, value, here()};
         std::vector<std::string> known;
         for (const auto& e : catalogue())
             for (const auto& [full, usual] : e.settings) {
+                if (!offer.concerns(e.name)) continue;
                 if (tessera::detail::means(full, name)) {
-                    preset_.set.push_back({section_, name, value, here()});
+                    preset_.set.push_back(offer);
                     return;
                 }
                 for (auto&& each : {full.substr(full.rfind('.') + 1), full})
                     if (std::ranges::find(known, each) == known.end()) known.push_back(each);
             }
         const auto meant = perhaps(name, known);
-        refuse("no algorithm has a setting " + name +
+        refuse("no algorithm " + (section_.empty() ? "" : "of [set " + section_ + "] ") + "has a setting " + name +
                (meant.empty() ? "; `tessera-lab list ALGORITHM` names its settings" : meant));
     }
 
@@ -144,6 +150,37 @@ private:
         else {
             check_flag(key, value);
             preset_.flags.emplace_back(key, value);
+        }
+    }
+
+    // Runs f, whose complaints are about this line.
+    template <class F>
+    void explained(F&& f) const {
+        try {
+            f();
+        } catch (const tessera::ConfigError& e) {
+            refuse(e.what());
+        }
+    }
+
+    // Of "shards:K" and "dirichlet:A", the number; what feature shifts take they know themselves.
+    void check_number(std::string_view piece) const {
+        for (const std::string_view name : tessera::data::partition_names()) {
+            const auto colon = name.find(':');
+            if (kind_of(name) != kind_of(piece)) continue;
+            if (colon == name.npos && piece != name) refuse("partition " + std::string(name) + " takes no number");
+            if (colon == name.npos) return;
+            const auto number = piece.substr(std::min(piece.size(), kind_of(piece).size() + 1));
+            const bool whole = name.ends_with(":K");
+            double value = 0;
+            const auto read = std::from_chars(number.data(), number.data() + number.size(), value);
+            const bool sound =
+                read.ec == std::errc{} && read.ptr == number.data() + number.size() && std::isfinite(value);
+            if (!sound || (whole && count_in(number).value_or(0) == 0) ||
+                (name.starts_with("dirichlet") && !(value > 0)))
+                refuse("partition " + std::string(name) +
+                       (whole ? ": K is a whole number of at least 1" : ": A is a number above 0") + ", not '" +
+                       std::string(number) + "'");
         }
     }
 
@@ -159,18 +196,22 @@ private:
         } else if (key == "data") {
             one_of(kind_of(value), kinds_of(data_names));
         } else if (key == "normalise") {
-            one_of(value, {"standard", "unit", "none"});
+            one_of(value, {normalise_names.begin(), normalise_names.end()});
         } else if (key == "model") {
             one_of(value, kinds_of(model_names));
         } else if (key == "partition") {
             tessera::detail::for_each_piece(value, '+', [&](std::string_view piece) {
                 one_of(kind_of(piece), kinds_of(tessera::data::partition_names()));
+                check_number(piece);
             });
+            explained([&] { tessera::data::feature_shifts(value); });
         } else if (key == "clients" || key == "per-round" || key == "rounds" || key == "batch") {
             const auto count = count_in(value);
             if (!count || (*count == 0 && key != "batch"))
                 refuse(key + " is a whole number" + (key == "batch" ? "" : " of at least 1") + ", not '" + value + "'");
-        } else if (key != "scope" && key != "aux") {
+        } else if (key == "scope") {
+            explained([&] { tessera::scope::Chosen{value}; });
+        } else if (key != "aux") {
             refuse_key(key);
         }
     }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/hash.hpp>
 #include <tessera/io/file.hpp>
@@ -145,7 +146,9 @@ std::string in_words(const Offer& s, const Options& given) {
         text += " (" + whose + ")";
     }
     for (const auto& [name, value] : given.set)
-        if (name == s.name) text += beaten;
+        if (name == s.name) return text.append(beaten);
+    for (const auto& [name, value] : given.set)
+        if (tessera::detail::means(name, s.name)) text += " [but " + name + "=" + value + "]";
     return text;
 }
 
@@ -229,10 +232,9 @@ void apply_defaults(Options& o) {
     const bool owned = comes_with_clients(*o.data);
     fill(o.partition, std::string(synthetic || owned ? "natural" : "dirichlet:0.3"));
     fill(o.model, std::string("mclr"));
-    fill(o.normalise, std::string(synthetic ? "none" : "standard"));
     if (owned && o.partition->starts_with("natural")) fill(o.clients, pool_of(*o.data).clients.size());
     fill(o.clients, std::size_t{synthetic ? 30u : 100u});
-    const std::size_t seen = *o.clients > o.unseen ? *o.clients - o.unseen : *o.clients;
+    const std::size_t seen = *o.clients > *o.unseen ? *o.clients - *o.unseen : *o.clients;
     fill(o.per_round, std::min<std::size_t>(10, seen));
     fill(o.rounds, std::size_t{100});
     fill(o.batch, std::size_t{20});

@@ -28,16 +28,14 @@ public:
 
     void show(const Line& line) {
         if (quiet_) return;
+        keep(line);
         const auto round = static_cast<std::size_t>(line.round);
         const std::size_t every = std::max<std::size_t>(1, rounds_ / 20);
         if (!terminal_ && round % every != 0 && round != rounds_) return;
         std::string text = stage_ + "round " + std::to_string(round) + "/" + std::to_string(rounds_);
         char number[64];
-        for (const auto& s : line.scores) {
-            if (s.split != tessera::report::SplitOf::test || s.served != 0) continue;
-            std::snprintf(number, sizeof number, "  %s %.2f %%", std::string(word(s.model)).c_str(), 100 * s.pooled);
-            text += number;
-        }
+        text += measured_;
+        if (!measured_.empty() && measured_in_ != line.round) text += " (round " + std::to_string(measured_in_) + ")";
         if (line.diverged > 0) text += "  " + std::to_string(line.diverged) + " diverged";
         const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
         const double left = spent / static_cast<double>(round - first_) * static_cast<double>(rounds_ - round);
@@ -53,7 +51,21 @@ public:
     }
 
 private:
-    std::string stage_;
+    // The last accuracies there were, for the rounds until the next.
+    void keep(const Line& line) {
+        if (line.scores.empty()) return;
+        measured_.clear();
+        measured_in_ = line.round;
+        char number[64];
+        for (const auto& s : line.scores) {
+            if (s.split != tessera::report::SplitOf::test || s.served != 0) continue;
+            std::snprintf(number, sizeof number, "  %s %.2f %%", std::string(word(s.model)).c_str(), 100 * s.pooled);
+            measured_ += number;
+        }
+    }
+
+    std::string stage_, measured_;
+    std::uint64_t measured_in_ = 0;
     std::size_t first_, rounds_;
     bool quiet_, terminal_, drawn_ = false;
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -5,16 +5,19 @@
 #include <memory>
 
 #include <tessera/core/error.hpp>
+#include <tessera/report/seeds.hpp>
 #include <tessera/runtime/checkpoint.hpp>
 
-#include "outputs.hpp"
 #include "presets.hpp"
 #include "stages.hpp"
+#include "tasks.hpp"
 
 namespace lab {
 namespace {
 
 using tessera::ConfigError;
+
+std::vector<std::uint64_t> seeds_of(const Options& o) { return o.seeds.empty() ? std::vector{o.seed} : o.seeds; }
 
 std::string with_seed(const std::string& path, std::uint64_t seed) {
     if (path.empty()) return path;
@@ -25,16 +28,45 @@ std::string with_seed(const std::string& path, std::uint64_t seed) {
     return path.substr(0, dot) + tail + path.substr(dot);
 }
 
+template <class T, class InWords>
+void refuse_twice(const std::string& flag, const std::vector<T>& values, InWords&& in_words) {
+    for (auto at = values.begin(); at != values.end(); ++at)
+        if (std::find(values.begin(), at, *at) != at) throw ConfigError(flag + ": " + in_words(*at) + " stands twice");
+}
+
+// A flag that acts through another one.
+void check_companions(const Options& o) {
+    const auto needs = [](bool given, bool has, const char* sentence) {
+        if (given && !has) throw ConfigError(sentence);
+    };
+    needs(o.resume, !o.checkpoint.empty(), "--resume needs --checkpoint DIR");
+    needs(o.trace_kernels, !o.trace.empty(), "--trace-kernels needs --trace FILE");
+    needs(o.hits, !o.json.empty(), "--hits needs --json FILE, where they are kept");
+    needs(!o.analyse.empty(), !o.json.empty() || !o.report.empty(),
+          "--analyse needs --json FILE or --report FILE, where its figures go");
+    needs(!o.shift_dir.empty(), !o.shifts.empty(), "--shift-dir needs --shifts, as in fog:3,snow:1 or all");
+}
+
 }  // namespace
 
 std::vector<std::string> complete(Options& o) {
+    const char* chosen = o.per_round ? "--per-round" : o.trains ? "--trains" : nullptr;
     auto said = apply_preset(o);
-    for (std::size_t i = 0; i < o.seeds.size(); ++i)
-        if (std::find(o.seeds.begin(), o.seeds.begin() + static_cast<std::ptrdiff_t>(i), o.seeds[i]) !=
-            o.seeds.begin() + static_cast<std::ptrdiff_t>(i))
-            throw ConfigError("--seeds: " + std::to_string(o.seeds[i]) + " stands twice");
+    const auto as_it_is = [](const std::string& text) { return text; };
+    refuse_twice("--seeds", o.seeds, [](std::uint64_t seed) { return std::to_string(seed); });
+    refuse_twice("--shifts", o.shifts, as_it_is);
+    refuse_twice("--augment", o.augment, as_it_is);
+    for (const auto seed : seeds_of(o)) {
+        auto one = for_seed(o, seed);
+        one.checkpoint = o.checkpoint;
+        check_places(one);
+    }
     if (!o.seeds.empty()) o.seed = o.seeds.front();  // whose split all share
+    adopt_split_file(o);
+    if (!o.validation) o.validation = 0;
+    if (!o.unseen) o.unseen = 0;
     apply_defaults(o);
+    if (chosen) refuse_choice_of_clients(o.algorithm, chosen);
     const auto positive = [](const char* flag, std::size_t value) {
         if (value == 0) throw ConfigError(std::string(flag) + " must be at least 1");
     };
@@ -43,21 +75,23 @@ std::vector<std::string> complete(Options& o) {
     positive("--per-round", *o.per_round);
     positive("--eval-every", o.evaluate_every);
     positive("--checkpoint-every", o.checkpoint_every);
-    if (*o.normalise != "standard" && *o.normalise != "unit" && *o.normalise != "none")
-        throw ConfigError("--normalise is one of standard, unit, none, not '" + *o.normalise + "'");
-    if (o.resume && o.checkpoint.empty()) throw ConfigError("--resume needs --checkpoint DIR");
-    if (o.trace_kernels && o.trace.empty()) throw ConfigError("--trace-kernels needs --trace FILE");
+    if (o.normalise && std::ranges::find(normalise_names, *o.normalise) == normalise_names.end())
+        throw ConfigError("--normalise is one of standard, unit, each, none, not '" + *o.normalise + "'");
+    check_companions(o);
     return said;
 }
 
-void check_checkpoints(const Options& o) {
-    if (o.resume || o.checkpoint.empty()) return;
-    for (const auto seed : o.seeds.empty() ? std::vector{o.seed} : o.seeds)
-        for (const auto& stage : stages_of(for_seed(o, seed)))
-            if (!tessera::checkpoints_in(stage.options.checkpoint).empty())
-                throw ConfigError("--checkpoint " + stage.options.checkpoint +
-                                  ": checkpoints of an earlier run are there; go on from them with --resume, name "
-                                  "another directory, or remove this one");
+bool check_checkpoints(const Options& o) {
+    if (o.checkpoint.empty()) return false;
+    for (const auto seed : seeds_of(o))
+        for (const auto& stage : stages_of(for_seed(o, seed))) {
+            if (tessera::checkpoints_in(stage.options.checkpoint).empty()) continue;
+            if (o.resume) return true;
+            throw ConfigError("--checkpoint " + stage.options.checkpoint +
+                              ": checkpoints of an earlier run are there; go on from them with --resume, name "
+                              "another directory, or remove this one");
+        }
+    return false;
 }
 
 Options for_seed(const Options& options, std::uint64_t seed) {
@@ -69,8 +103,8 @@ Options for_seed(const Options& options, std::uint64_t seed) {
     return o;
 }
 
-std::vector<tessera::report::RunRecord> run_seeds(const Options& o, const Task& task) {
-    const auto seeds = o.seeds.empty() ? std::vector{o.seed} : o.seeds;
+std::vector<tessera::report::RunRecord> run_seeds(const Options& o, const Task& task, FailedOutputs& failed) {
+    const auto seeds = seeds_of(o);
     for (const auto seed : seeds) {
         const auto one = for_seed(o, seed);
         open_stages(stages_of(one), task);
@@ -82,11 +116,23 @@ std::vector<tessera::report::RunRecord> run_seeds(const Options& o, const Task& 
         auto stages = stages_of(one);
         const auto trace = std::make_shared<Trace>(one.trace.empty() ? 0 : one.threads, one.trace_kernels);
         for (auto& stage : stages) stage.trace = trace;
-        all.push_back(run_stages(stages, task));
-        write_run(all.back(), one);
-        if (!one.trace.empty()) write_text(one.trace, trace->to_json());
+        all.push_back(run_stages(stages, task, failed));
+        write_run(all.back(), one, failed);
+        if (!one.trace.empty()) failed.unless_written([&] { write_text(one.trace, trace->to_json()); });
     }
     return all;
+}
+
+void check_learnt(const std::vector<tessera::report::RunRecord>& runs) {
+    for (const auto& run : runs) {
+        std::size_t visits = 0, diverged = 0;
+        for (const auto& round : run.rounds) visits += round.trained, diverged += round.diverged;
+        if (visits > 0 && diverged == visits)
+            throw tessera::Error("all " + std::to_string(visits) + " visits of seed " +
+                                 std::to_string(tessera::report::seed_of(run)) +
+                                 " diverged: nothing was learnt, its numbers are those of the model it began with; a "
+                                 "smaller rate may help");
+    }
 }
 
 }  // namespace lab

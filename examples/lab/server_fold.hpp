@@ -4,8 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
+#include <string>
 #include <string_view>
 
+#include <tessera/core/by_name.hpp>
+#include <tessera/core/error.hpp>
 #include <tessera/fold/relax.hpp>
 #include <tessera/fold/server_adaptive.hpp>
 #include <tessera/fold/server_momentum.hpp>
@@ -15,13 +19,18 @@ namespace lab {
 enum class Server : std::uint8_t { mean, momentum, adagrad, adam, yogi };
 constexpr std::array<std::string_view, 5> words_of(Server) { return {"mean", "momentum", "adagrad", "adam", "yogi"}; }
 
+// Reddi et al.: b2 = 0.99, tau = 1e-3, not corrected. Torch: b2 = 0.999, tau = 1e-8, corrected.
+enum class AdamForm : std::uint8_t { reddi, torch };
+constexpr std::array<std::string_view, 2> words_of(AdamForm) { return {"reddi", "torch"}; }
+
 struct ServerFold {
+    static constexpr double own = -1;  // the optimizer's own
+
     Server server = Server::mean;
-    double server_rate = -1;  // below 0: the optimizer's own, 1 for momentum and 0.1 for the adaptive ones
-    double server_momentum = 0.9;
+    double server_rate = own, server_momentum = own;
     bool nesterov = false;
-    double b1 = -1;  // below 0: the optimizer's own, 0 for Adagrad and 0.9 for the others
-    double b2 = 0.99, tau = 1e-3, v0 = 1e-6;
+    AdamForm server_adam = AdamForm::reddi;
+    double b1 = own, b2 = own, tau = own, v0 = own;
     bool bias_corrected = false;
     tessera::fold::Relax<> inner{};  // beta
 
@@ -31,7 +40,10 @@ struct ServerFold {
     template <class M>
     void around(const tessera::Site<M>& hub, tessera::Vec<tessera::real<M>>& w, auto& memory, auto&& inward) const {
         switch (server) {
-            case Server::mean: inward(w); return;
+            case Server::mean:
+                if (server_rate == own || server_rate == 1) inward(w);
+                else momentum_fold().around(hub, w, memory, inward);
+                return;
             case Server::momentum: momentum_fold().around(hub, w, memory, inward); return;
             case Server::adagrad:
                 adaptive<tessera::fold::SecondMoment::adagrad>().around(hub, w, memory, inward);
@@ -41,21 +53,48 @@ struct ServerFold {
         }
     }
     void validate() const {
+        using enum Server;
+        read_by({momentum}, "server_momentum", server_momentum != own);
+        read_by({momentum}, "nesterov", nesterov);
+        read_by({adam}, "server_adam", server_adam != AdamForm::reddi);
+        read_by({adagrad, adam, yogi}, "b1", b1 != own);
+        read_by({adam, yogi}, "b2", b2 != own);
+        read_by({adagrad, adam, yogi}, "tau", tau != own);
+        read_by({adagrad, adam, yogi}, "v0", v0 != own);
+        read_by({adagrad, adam, yogi}, "bias_corrected", bias_corrected);
         momentum_fold().validate();
-        adaptive<tessera::fold::SecondMoment::adam>().validate();
+        if (server == adagrad) adaptive<tessera::fold::SecondMoment::adagrad>().validate();
+        else adaptive<tessera::fold::SecondMoment::adam>().validate();
     }
 
 private:
+    // A setting that the chosen optimizer would pass over is a mistake.
+    void read_by(std::initializer_list<Server> readers, const char* name, bool given) const {
+        std::string words;
+        for (const Server each : readers) {
+            if (!given || each == server) return;
+            words.append(words.empty() ? "" : " or ").append(tessera::detail::text_of(each));
+        }
+        throw tessera::ConfigError(std::string(name) + " is not read with server=" + tessera::detail::text_of(server) +
+                                   "; set server=" + words + ", or leave it out");
+    }
+    // With server = mean a rate alone: SGD on the server.
     tessera::fold::ServerMomentum<> momentum_fold() const {
-        tessera::fold::ServerMomentum<> fold{.server_momentum = server_momentum, .nesterov = nesterov};
-        if (server_rate >= 0) fold.server_rate = server_rate;
+        tessera::fold::ServerMomentum<> fold{.nesterov = nesterov};
+        if (server_rate != own) fold.server_rate = server_rate;
+        if (server_momentum != own) fold.server_momentum = server_momentum;
+        if (server == Server::mean) fold.server_momentum = 0;
         return fold;
     }
     template <tessera::fold::SecondMoment Kind>
     tessera::fold::ServerAdaptive<Kind> adaptive() const {
-        tessera::fold::ServerAdaptive<Kind> fold{.b2 = b2, .tau = tau, .v0 = v0, .bias_corrected = bias_corrected};
-        if (server_rate >= 0) fold.server_rate = server_rate;
-        if (b1 >= 0) fold.b1 = b1;
+        const bool torch = server_adam == AdamForm::torch;
+        tessera::fold::ServerAdaptive<Kind> fold{.v0 = v0, .bias_corrected = torch || bias_corrected};
+        if (torch) fold.b2 = 0.999, fold.tau = 1e-8;
+        if (server_rate != own) fold.server_rate = server_rate;
+        if (b1 != own) fold.b1 = b1;
+        if (b2 != own) fold.b2 = b2;
+        if (tau != own) fold.tau = tau;
         return fold;
     }
 };

@@ -16,15 +16,25 @@
 #include "interrupt.hpp"
 #include "outputs.hpp"
 #include "progress.hpp"
+#include "stages.hpp"
 
 namespace lab {
 namespace {
 
 using tessera::ConfigError;
+using tessera::report::Setting;
+
+const std::string not_known = "not known";
 
 std::string in_words(const NamedValues& settings) {
     std::string text;
     for (const auto& [name, value] : settings) text.append(text.empty() ? "" : " ").append(name + "=" + value);
+    return text;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const auto& word : words) text.append(text.empty() ? "" : ",").append(word);
     return text;
 }
 
@@ -35,10 +45,10 @@ Configuration configuration_of(const Stage& stage, const Configuration& of_metho
                       {"preset", o.preset},
                       {"data", *o.data},
                       {"normalise", *o.normalise},
-                      {"partition", *o.partition},
+                      {"partition", o.split_unexplained ? not_known : *o.partition},
                       {"clients", *o.clients},
-                      {"unseen", o.unseen},
-                      {"validation", o.validation},
+                      {"unseen", *o.unseen},
+                      {"validation", o.split_unexplained ? Setting(not_known) : Setting(*o.validation)},
                       {"model", *o.model},
                       {"rounds", *o.rounds},
                       {"per_round", *o.per_round},
@@ -50,6 +60,7 @@ Configuration configuration_of(const Stage& stage, const Configuration& of_metho
                       {"stateless", o.stateless}};
     if (!o.preset.empty()) all.emplace_back("preset_hash", o.preset_hash);
     if (o.aux) all.emplace_back("aux", *o.aux);
+    if (!o.augment.empty()) all.emplace_back("augment", joined(o.augment));
     if (o.scope) all.emplace_back("scope", *o.scope);
     if (!o.split_file.empty()) all.emplace_back("split_file", o.split_file);
     all.insert(all.end(), of_method.begin(), of_method.end());
@@ -88,28 +99,65 @@ tessera::Bytes encoded(const History& history) {
     return out;
 }
 
+// Clients of the files that have nothing to train on.
+std::vector<std::string> notes_on_data(const Options& o) {
+    if (!comes_with_clients(*o.data)) return {};
+    const auto& left_out = pool_of(*o.data).left_out;
+    if (left_out.empty()) return {};
+    std::string names;
+    constexpr std::size_t told = 10;
+    for (std::size_t i = 0; i < std::min(left_out.size(), told); ++i)
+        names.append(i == 0 ? "" : ", ").append(left_out[i]);
+    if (left_out.size() > told) names += " and " + std::to_string(left_out.size() - told) + " more";
+    return {"left out, since they have nothing to train on: " + names};
+}
+
+void check_tests(const tessera::data::FederatedDataset& clients, const Options& o) {
+    for (std::size_t k = 0; k < clients.size(); ++k)
+        if (!clients[k].test.empty()) return;
+    throw ConfigError("--data " + *o.data + ", --partition " + *o.partition +
+                      ": no client has an example to test on, so nothing could be measured; clients need more examples "
+                      "each: deal them to fewer --clients by another --partition, or name clients by another column");
+}
+
 }  // namespace
 
 Task make_task(const Options& o) {
-    auto clients = less_held_out(make_clients(o), o);
-    if (clients.size() + clients.unseen() != *o.clients)
-        throw ConfigError("--split-file " + o.split_file + ": it has " +
-                          std::to_string(clients.size() + clients.unseen()) + " clients, --clients asks for " +
-                          std::to_string(*o.clients));
+    auto made = make_clients(o);
+    auto clients = less_held_out(std::move(made.data), o);
+    check_tests(clients, o);
     auto model = make_model(*o.model, clients.pool().examples());
     auto split = fingerprint_of(clients), test = test_fingerprint_of(clients);
     auto public_data = make_public_data(o, clients.pool().examples());
-    return {std::move(clients), std::move(model), tessera::fingerprint(*o.data + split + test).hex(), std::move(test),
-            std::move(public_data)};
+    const auto images = clients.pool();
+    auto notes = notes_on_data(o);
+    if (*o.normalise == "standard" && hides_examples(o))
+        notes.push_back("--normalise standard read the mean and deviation of all pixels without noise, test examples "
+                        "among them; no epsilon covers these two numbers, and unit needs none");
+    if (o.split_unexplained)
+        notes.push_back("--split-file " + o.split_file +
+                        " does not say how it was dealt: partition, split seed and validation share are not known");
+    return {.clients = augmented(std::move(clients), o),
+            .model = std::move(model),
+            .split_fingerprint = tessera::fingerprint(*o.data + split + test).hex(),
+            .test_fingerprint = std::move(test),
+            .public_data = std::move(public_data),
+            .images = images,
+            .notes = std::move(notes),
+            .names = std::move(made.names)};
 }
 
 Session::Session(Stage stage, Configuration of_method, const Task& task, const tessera::Vec<float>& warm_start)
     : stage_(std::move(stage)),
       configuration_(configuration_of(stage_, of_method)),
+      population_(task.clients),
       clients_(options().pooled ? tessera::pooled(task.clients) : task.clients),
+      images_(task.images),
       public_data_(task.public_data),
-      split_fingerprint_(task.split_fingerprint) {
+      split_fingerprint_(task.split_fingerprint),
+      client_names_(task.names) {
     configuration_.insert(configuration_.end(), task.facts.begin(), task.facts.end());
+    if (stage_.last) notes_ = task.notes;
     if (*options().per_round > clients_.size())
         throw ConfigError("--per-round is " + std::to_string(*options().per_round) + ", but there are only " +
                           std::to_string(clients_.size()) + " clients");
@@ -117,6 +165,8 @@ Session::Session(Stage stage, Configuration of_method, const Task& task, const t
         name_ += name + "=" + std::visit([](const auto& v) { return spelt(v); }, value.value()) + "\n";
     name_ += "kernels=" + std::string(tessera::kernels::active_name()) + "\n";
     name_ += "data fingerprint=" + fingerprint_of(clients_) + "\n";
+    // A checkpoint holds the evaluations so far, under this name.
+    name_ += "--eval-also=" + in_words(options().evaluate_also) + "\n";
     if (!warm_start.empty()) {
         tessera::Hasher h;
         h.bytes(warm_start.data(), warm_start.size() * sizeof(float));
@@ -168,12 +218,13 @@ void Session::run() {
             if (o.analyses("coherence")) line.coherence = coherence();
         }
         history_.lines.push_back(line);
-        progress.show(line);
-        if (checkpoints && (interrupted() || done % o.checkpoint_every == 0 || done == *o.rounds))
+        // What is shown is spent, and no round that was shown may be lost.
+        if (checkpoints && (draws_afresh() || interrupted() || done % o.checkpoint_every == 0 || done == *o.rounds))
             writing([&] {
                 const Span span(stage_.trace.get(), "checkpoint");
                 save(*checkpoints, name_, encoded(history_));
             });
+        progress.show(line);
         if (stage_.trace) phases_.emplace_back(line.round, stage_.trace->phases(before));
         if (interrupted()) stop();
     }
@@ -190,11 +241,11 @@ void Session::stop() const {
 
 void Session::resume(const tessera::CheckpointDirectory& checkpoints) {
     const auto resumed = load(checkpoints, name_);
-    if (!resumed) {
-        notes_.push_back((stage_.name.empty() ? "" : "stage " + stage_.name + ": ") +
-                         "there was no checkpoint to resume; the run began at round 1");
-        return;
-    }
+    if (!resumed) return;
+    if (draws_afresh() && !resumed->refused.empty())
+        throw tessera::IoError(options().checkpoint,
+                               "the newest checkpoint cannot be read (" + resumed->refused.front() +
+                                   "), and what its rounds spent of privacy stands nowhere else; begin a new run");
     history_ = tessera::decode<History>(resumed->notes);
     for (const auto& why : resumed->refused) {
         notes_.push_back("refused: " + why);
@@ -213,11 +264,12 @@ tessera::report::RoundRecord Session::record_of(const Line& l) const {
                                         .formula_bytes_up = l.formula_up,
                                         .formula_bytes_down = l.formula_down,
                                         .flops = l.flops,
+                                        .examples = l.examples,
                                         .trained = l.trained,
                                         .merged = l.merged,
                                         .rejected = l.rejected,
                                         .diverged = l.diverged,
-                                        .state_hash = tessera::Fingerprint{l.hash_low, l.hash_high}.hex(),
+                                        .state_hash = l.state.hex(),
                                         .evaluations = {}};
     for (const auto& s : l.scores)
         for (auto& e : evaluations_of(s, tessera::report::Pick::last(), tag(s.served)))
@@ -242,13 +294,19 @@ tessera::report::RunRecord Session::record() const {
     if (!options().evaluate_also.empty()) record.set("eval_also", in_words(options().evaluate_also));
     if (stage_.tunes) record.set("final_tuning", in_words(stage_.tune));
     std::vector<double> measured_at, measured;
+    std::uint64_t visits = 0, diverged = 0;
     for (const auto& line : history_.lines) {
+        visits += line.trained;
+        diverged += line.diverged;
         record.rounds.push_back(record_of(line));
         if (std::isnan(line.coherence)) continue;
         measured_at.push_back(static_cast<double>(record.rounds.back().round));
         measured.push_back(line.coherence);
     }
     if (!measured.empty()) record.add(analysis::coherence_curve(measured_at, measured));
+    if (diverged > 0)
+        record.notes.push_back((stage_.name.empty() ? "" : "stage " + stage_.name + ": ") + std::to_string(diverged) +
+                               " of " + std::to_string(visits) + " visits diverged; what they trained was not kept");
     const auto add = [&](const std::vector<Evaluation>& all) {
         record.final_evaluations.insert(record.final_evaluations.end(), all.begin(), all.end());
     };
@@ -259,8 +317,9 @@ tessera::report::RunRecord Session::record() const {
         add(evaluations_of(s, Pick::mean_last(several), tag(s.served)));
     if (stage_.tunes)
         for (const auto& s : scores(tuned)) add(evaluations_of(s, Pick::last(), tag(tuned)));
-    if (options().validation > 0) add(best_on_validation());
+    if (*options().validation > 0) add(best_on_validation());
     if (stage_.last) judge(record);
+    else tell_spent(record);
     return record;
 }
 
@@ -284,9 +343,10 @@ std::vector<tessera::report::Evaluation> Session::best_on_validation() const {
 
 std::vector<tessera::report::ClientRecord> Session::client_rows() const {
     std::vector<tessera::report::ClientRecord> rows;
-    for (std::size_t k = 0; k < clients_.size(); ++k) {
-        const auto data = clients_[k];
+    for (std::size_t k = 0; k < population_.size(); ++k) {
+        const auto data = population_[k];
         tessera::report::ClientRecord row{.id = static_cast<tessera::Id>(k), .n_train = data.train.size()};
+        if (!client_names_.empty()) row.name = client_names_[k];
         row.labels.assign(data.examples->classes, 0);
         for (const auto i : data.train) ++row.labels[static_cast<std::size_t>(data.examples->labels[i])];
         rows.push_back(std::move(row));

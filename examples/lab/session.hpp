@@ -24,6 +24,7 @@ struct Stage {
     Options options;              // all filled in, with this stage's algorithm, rounds and settings
     std::string name{};           // tags its evaluations; empty where a run has one stage
     std::size_t rounds_before = 0;
+    std::vector<std::string> before{};  // the algorithms of the stages before it
     bool last = true;
     bool tunes = false;  // evaluated once more at the end, tagged "tune", served with these settings
     NamedValues tune{};
@@ -38,6 +39,9 @@ struct Task {
     std::string split_fingerprint, test_fingerprint;  // who has which examples; which of them are tested on
     std::shared_ptr<const PublicData> public_data{};  // none: what the split sets aside for the server
     Configuration facts{};                            // more that decides a stage's numbers
+    tessera::data::Dataset images{};                  // of the clients, without copies for training
+    std::vector<std::string> notes{};                 // on the data, for the report
+    std::vector<std::string> names{};                 // of the clients, where they have some
 };
 Task make_task(const Options& options);
 
@@ -72,14 +76,18 @@ protected:
     virtual bool has_personal() const = 0;
     // Per-client results, clients never seen, controls: what needs the models at hand.
     virtual void judge(tessera::report::RunRecord& record) const = 0;
+    virtual void tell_spent(tessera::report::RunRecord& record) const = 0;  // of privacy, by an earlier stage
+    virtual bool draws_afresh() const = 0;  // lost rounds come back with other noise, and cost privacy once more
 
     const Options& options() const { return stage_.options; }
     const Stage& stage() const { return stage_; }
-    const tessera::data::FederatedDataset& clients() const { return clients_; }
+    const tessera::data::FederatedDataset& population() const { return population_; }  // who judges
+    const tessera::data::FederatedDataset& clients() const { return clients_; }        // who trains
     tessera::ClientData public_data() const {
         return public_data_ ? tessera::ClientData{&public_data_->examples.examples(), public_data_->ids}
                             : tessera::ClientData{};
     }
+    const tessera::data::Dataset& images() const { return images_; }
     std::string tag(std::uint8_t served) const;
 
 private:
@@ -93,12 +101,13 @@ private:
 
     Stage stage_;
     Configuration configuration_;
-    tessera::data::FederatedDataset clients_;
+    tessera::data::FederatedDataset population_, clients_;
+    tessera::data::Dataset images_;
     std::shared_ptr<const PublicData> public_data_;
     std::string name_, split_fingerprint_;
     History history_;
     std::vector<std::pair<std::uint64_t, std::vector<tessera::report::Phase>>> phases_;  // of rounds of this process
-    std::vector<std::string> notes_;
+    std::vector<std::string> notes_, client_names_;
 };
 
 }  // namespace lab

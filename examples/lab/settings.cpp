@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "settings.hpp"
 
+#include <algorithm>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include <tessera/core/error.hpp>
 
@@ -12,35 +15,58 @@ namespace lab {
 using tessera::ConfigError;
 using tessera::detail::set_by_name;
 
-void set_all(const MethodSettings& of_method, const std::string& algorithm, const std::string& flag,
-             const NamedValues& settings) {
-    for (const auto& [name, value] : settings) {
+namespace {
+
+struct Wish {
+    std::string name, value;
+    std::string offered_by{};  // a preset's file and line; empty: the user asks, and the method must have it
+};
+
+[[noreturn]] void refuse_name(const MethodSettings& of_method, const std::string& algorithm, const std::string& flag,
+                              const std::string& name) {
+    std::string has;
+    std::vector<std::string> known;
+    for (const auto& setting : of_method) {
+        has.append(has.empty() ? "" : ", ").append(setting.name);
+        known.push_back(setting.name.substr(setting.name.rfind('.') + 1));
+        known.push_back(setting.name);
+    }
+    const auto meant = perhaps(name, known);
+    throw ConfigError(flag + " " + name + ": " + algorithm + " has no such setting" + meant +
+                      (meant.empty() ? "; it" : " It") + " has " + has);
+}
+
+// The more qualified name wins, wherever it stands; of equally qualified ones the later.
+void grant(const MethodSettings& of_method, const std::string& algorithm, const std::string& flag,
+           std::vector<Wish> wishes) {
+    std::ranges::stable_sort(wishes, {}, [](const Wish& w) { return tessera::detail::qualifiers_of(w.name); });
+    for (const auto& wish : wishes) {
+        const bool offered = !wish.offered_by.empty();
         try {
-            if (set_by_name(of_method, name, value)) continue;
+            if (set_by_name(of_method, wish.name, wish.value) || offered) continue;
         } catch (const ConfigError& e) {
-            throw ConfigError(flag + " " + name + "=" + value + ": " + e.what());
+            throw ConfigError((offered ? wish.offered_by : flag + " " + wish.name + "=" + wish.value) + ": " +
+                              e.what());
         }
-        std::string has;
-        std::vector<std::string> known;
-        for (const auto& setting : of_method) {
-            has.append(has.empty() ? "" : ", ").append(setting.name);
-            known.push_back(setting.name.substr(setting.name.rfind('.') + 1));
-            known.push_back(setting.name);
-        }
-        const auto meant = perhaps(name, known);
-        throw ConfigError(flag + " " + name + ": " + algorithm + " has no such setting" + meant +
-                          (meant.empty() ? "; it" : " It") + " has " + has);
+        refuse_name(of_method, algorithm, flag, wish.name);
     }
 }
 
+}  // namespace
+
+void set_all(const MethodSettings& of_method, const std::string& algorithm, const std::string& flag,
+             const NamedValues& settings) {
+    std::vector<Wish> wishes;
+    for (const auto& [name, value] : settings) wishes.push_back({name, value});
+    grant(of_method, algorithm, flag, std::move(wishes));
+}
+
 void set_all(const MethodSettings& of_method, const Options& o) {
+    std::vector<Wish> wishes;
     for (const auto& offer : o.offers)
-        if (offer.concerns(o.algorithm)) try {
-                set_by_name(of_method, offer.name, offer.value);
-            } catch (const ConfigError& e) {
-                throw ConfigError(offer.from + ": " + e.what());
-            }
-    set_all(of_method, o.algorithm, o.stages.empty() ? "--set" : "--stages", o.set);
+        if (offer.concerns(o.algorithm)) wishes.push_back({offer.name, offer.value, offer.from});
+    for (const auto& [name, value] : o.set) wishes.push_back({name, value});
+    grant(of_method, o.algorithm, o.stages.empty() ? "--set" : "--stages", std::move(wishes));
 }
 
 Configuration in_report(const MethodSettings& of_method) {

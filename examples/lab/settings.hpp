@@ -17,7 +17,8 @@ using MethodSettings = std::vector<tessera::detail::PlacedSetting>;
 // `flag` is named in the sentence that is thrown where the method has no such setting or cannot take the value.
 void set_all(const MethodSettings& of_method, const std::string& algorithm, const std::string& flag,
              const NamedValues& settings);
-// What the presets offer this algorithm, then what the user asks for.
+// What the presets offer this algorithm and what the user asks for. The more qualified name wins, whoever gives it; of
+// equally qualified ones the user's.
 void set_all(const MethodSettings& of_method, const Options& options);
 
 Configuration in_report(const MethodSettings& of_method);

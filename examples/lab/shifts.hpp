@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What --shifts adds to a run: every model on everybody's test images as they look under worse conditions, or, by the
-// name none, on everybody's test data as they are.
+// What --shifts adds to a run: every model on everybody's test images as they look under worse conditions, on published
+// images of that kind, or, by the name none, on everybody's test data as they are.
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <tessera/core/error.hpp>
-#include <tessera/data/partition/feature_shift.hpp>
-#include <tessera/data/shift.hpp>
+#include <tessera/data/dataset.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/runtime/evaluate.hpp>
 
@@ -18,51 +17,30 @@
 
 namespace lab {
 
-inline std::vector<tessera::data::Shift> shifts_of(const Options& o) {
-    std::vector<tessera::data::Shift> asked;
-    for (const auto& name : o.shifts) {
-        if (name == "none") continue;
-        if (name == "all")
-            for (const auto& each : tessera::data::all_shifts()) asked.push_back(each);
-        else
-            try {
-                asked.push_back(tessera::data::Shift::parse(name));
-            } catch (const tessera::ConfigError& e) {
-                throw tessera::ConfigError("--shifts " + name + ": " + e.what());
-            }
-    }
-    return asked;
-}
+// A set of images by its name, made when it is asked for: one is in memory at a time.
+struct ShiftedImages {
+    std::string name;
+    std::function<tessera::data::Dataset()> make;
+};
 
-inline std::vector<tessera::Index> test_images(const tessera::data::FederatedDataset& clients) {
-    std::vector<tessera::Index> all;
-    for (const auto& share : clients.split().clients) all.insert(all.end(), share.test.begin(), share.test.end());
-    return all;
-}
+// `like` are the clients' images as they are read, before copies for training join them.
+std::vector<ShiftedImages> shifts_of(const Options& o, const tessera::data::FederatedDataset& clients,
+                                     const tessera::data::Dataset& like);
 
 // Throws what would be wrong with them, before round one.
-inline void check_shifts(const Options& o, const tessera::data::FederatedDataset& clients) {
-    const auto asked = shifts_of(o);
-    if (asked.empty()) return;
-    const std::size_t width = clients.pool().examples().width;
-    const auto shape = tessera::data::square_images(width);
-    if (shape.size() == 0)
-        throw tessera::ConfigError("--shifts needs square images of one or three channels; the data has " +
-                                   std::to_string(width) + " features");
-    tessera::data::shifted(clients.pool(), shape, asked[0], test_images(clients));
-}
+void check_shifts(const Options& o, const tessera::data::FederatedDataset& clients, const tessera::data::Dataset& like);
 
 // Global-test of the kinds of models a method has. The table has means and deviations over clients, in per cent.
 template <bool Global, bool Personal, class Run, class E>
-void add_shifts(const Run& run, const Options& o, const E& executor, const std::string& stage,
-                tessera::report::RunRecord& record) {
+void add_shifts(const Run& run, const tessera::data::Dataset& like, const Options& o, const E& executor,
+                const std::string& stage, tessera::report::RunRecord& record) {
     using namespace tessera::report;
-    const auto tests = test_images(run.data());
-    const auto shape = tessera::data::square_images(run.data().pool().examples().width);
     Extra table{.id = "shifts",
                 .title = "Accuracy on shifted test images",
-                .caption = "Every model on the test images of all clients together, shifted; mean over clients, in %, "
-                           "and for personal models the deviation over clients.",
+                .caption = std::string("Every model on ") +
+                           (o.shift_dir.empty() ? "the test images of all clients together, shifted"
+                                                : "published sets of shifted images") +
+                           "; mean over clients, in %, and for personal models the deviation over clients.",
                 .kind = Kind::table,
                 .x = {.title = "shift"}};
     if (Global) table.series.push_back({.name = "global"});
@@ -91,12 +69,11 @@ void add_shifts(const Run& run, const Options& o, const E& executor, const std::
     if (std::ranges::find(o.shifts, "none") != o.shifts.end())
         line("none", [&]<Which W>() { return tessera::evaluate_on_union<W>(run, executor, stage); });
     shifted = true;
-    const auto asked = shifts_of(o);
+    const auto asked = shifts_of(o, run.data(), like);
     for (const auto& shift : asked) {
-        const auto images = tessera::data::shifted(run.data().pool(), shape, shift, tests);
-        line(shift.name(), [&]<Which W>() {
-            return tessera::evaluate_on_shift<W>(run, shift.name(), images, executor, stage);
-        });
+        const auto images = shift.make();
+        line(shift.name,
+             [&]<Which W>() { return tessera::evaluate_on_shift<W>(run, shift.name, images, executor, stage); });
     }
     if (asked.size() > 1)  // every set has the same size, so this is the mean over the sets
         line("mean", [&]<Which W>() {

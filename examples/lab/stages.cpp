@@ -23,9 +23,10 @@ bool has_setting(const Entry& entry, const std::string& name) {
 
 bool distils(const Entry& entry) { return has_setting(entry, "kd_steps"); }
 
-std::size_t count_of(const std::string& what, const std::string& text) {
+std::size_t count_of(const std::string& what, const std::string& text, std::size_t least = 1) {
     const auto value = count_in(text);
-    if (!value || *value == 0) throw ConfigError(what + " is a whole number of at least 1, not '" + text + "'");
+    if (!value || *value < least)
+        throw ConfigError(what + " is a whole number of at least " + std::to_string(least) + ", not '" + text + "'");
     return *value;
 }
 
@@ -113,10 +114,47 @@ void complete(Stage& stage) {
                           std::to_string(*o.clients));
 }
 
+// What is wrong with a stage's settings. Where it goes away with a line of a preset, that line is named.
+void check_settings(const Options& o) {
+    const auto& entry = entry_of(o.algorithm);
+    const auto sound = [&](std::vector<Offer> offers) {
+        Options other = o;
+        other.offers = std::move(offers);
+        try {
+            entry.check(other);
+        } catch (const ConfigError&) {
+            return false;
+        }
+        return true;
+    };
+    try {
+        entry.check(o);
+    } catch (const ConfigError& e) {
+        const std::string what = e.what();
+        if (what.starts_with("--") || !sound({})) throw;
+        for (std::size_t i = 0; i < o.offers.size(); ++i) {
+            auto others = o.offers;
+            others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+            const auto& offer = o.offers[i];
+            if (what.starts_with(offer.from)) throw;
+            if (sound(std::move(others))) throw ConfigError(offer.from + ": " + offer.name + ": " + what);
+        }
+        throw ConfigError("--preset " + o.preset + ": " + what);
+    }
+}
+
+// Copies of an example would leave more traces of it than the accounting of epsilon counts.
+void check_augmentation(const std::vector<Stage>& stages, const Options& o) {
+    for (const auto& s : stages)
+        if (!o.augment.empty() && is_private(s.options.algorithm))
+            throw ConfigError("--augment: " + s.options.algorithm +
+                              " accounts for each example once, so it trains on no copies");
+}
+
 void check(std::vector<Stage>& stages) {
     for (auto& s : stages) {
         complete(s);
-        entry_of(s.options.algorithm).check(s.options);
+        check_settings(s.options);
     }
 }
 
@@ -159,6 +197,7 @@ void name_stages(std::vector<Stage>& stages) {
         auto& s = stages[i];
         s.last = i + 1 == stages.size();
         s.rounds_before = before;
+        for (std::size_t j = 0; j < i; ++j) s.before.push_back(stages[j].options.algorithm);
         before += *s.options.rounds;
         if (stages.size() == 1) continue;
         const auto same = static_cast<std::size_t>(std::ranges::count_if(
@@ -187,10 +226,16 @@ void put_before(tessera::report::RunRecord& last, const tessera::report::RunReco
 
 }  // namespace
 
+void refuse_choice_of_clients(const std::string& algorithm, const std::string& flag) {
+    if (algorithm == "centralised")
+        throw ConfigError(flag + ": centralised has one client, which holds all data and trains in every round");
+}
+
 void put_setting(const std::string& where, const std::string& name, const std::string& value, Options& o) {
+    if (name == "per_round" || name == "trains") refuse_choice_of_clients(o.algorithm, where + " " + name);
     if (name == "rounds") o.rounds = count_of(where + " rounds", value);
     else if (name == "per_round") o.per_round = count_of(where + " per_round", value);
-    else if (name == "batch") o.batch = count_of(where + " batch", value);
+    else if (name == "batch") o.batch = count_of(where + " batch", value, 0);
     else if (name == "scope") o.scope = value;
     else if (name == "trains") o.trains = value;
     else o.set.emplace_back(name, value);
@@ -226,8 +271,17 @@ std::vector<Stage> stages_of(const Options& o) {
     }
     check(stages);
     check_aux(stages, o);
+    check_augmentation(stages, o);
     name_stages(stages);
     return stages;
+}
+
+bool hides_examples(const Options& o) {
+    const auto one_of = [&](const std::string& text) {
+        const auto stages = read_stages(text, o);
+        return std::ranges::any_of(stages, [](const Stage& s) { return is_private(s.options.algorithm); });
+    };
+    return is_private(o.algorithm) || one_of(o.stages) || one_of(o.before);
 }
 
 std::string open_stages(const std::vector<Stage>& stages, const Task& task) {
@@ -242,7 +296,7 @@ std::string open_stages(const std::vector<Stage>& stages, const Task& task) {
     return all;
 }
 
-tessera::report::RunRecord run_stages(const std::vector<Stage>& stages, const Task& task) {
+tessera::report::RunRecord run_stages(const std::vector<Stage>& stages, const Task& task, FailedOutputs& failed) {
     const auto& models = stages.back().options.models;
     std::vector<tessera::report::RunRecord> earlier;
     tessera::Vec<float> warm_start;
@@ -256,7 +310,7 @@ tessera::report::RunRecord run_stages(const std::vector<Stage>& stages, const Ta
             continue;
         }
         for (std::size_t i = earlier.size(); i-- > 0;) put_before(record, earlier[i], stages[i].name);
-        if (!models.empty()) writing([&] { session->write_models(models); });
+        if (!models.empty()) failed.unless_written([&] { session->write_models(models); });
         return record;
     }
     return {};

@@ -3,8 +3,9 @@
 //
 //   fedavg rounds=50 rate=0.1; fedalt rounds=50 rate=0.01; tune tune_epochs=5
 //
-// A stage is an algorithm and NAME=VALUE: rounds, per_round, trains, scope, or a setting of the algorithm. What it does
-// not say comes from the flags. `tune` trains nothing: the stage before it is evaluated once more, served like this.
+// A stage is an algorithm and NAME=VALUE: rounds, per_round, batch, trains, scope, or a setting of the algorithm. What
+// it does not say comes from the flags. `tune` trains nothing: the stage before it is evaluated once more, served like
+// this.
 #pragma once
 
 #include <string>
@@ -18,11 +19,19 @@ namespace lab {
 // Everything that can be known to be wrong without the data is.
 std::vector<Stage> stages_of(const Options& options);
 
+// Whether a stage trains with noise for single examples.
+bool hides_examples(const Options& options);
+
 // Each once, without a round; throws what opening throws. In words, all that decides their numbers.
 std::string open_stages(const std::vector<Stage>& stages, const Task& task);
 
+class FailedOutputs;
+
 // Runs them and puts their records together.
-tessera::report::RunRecord run_stages(const std::vector<Stage>& stages, const Task& task);
+tessera::report::RunRecord run_stages(const std::vector<Stage>& stages, const Task& task, FailedOutputs& failed);
+
+// centralised has one client, which trains in every round: throws where somebody chooses others.
+void refuse_choice_of_clients(const std::string& algorithm, const std::string& flag);
 
 // Puts a NAME=VALUE into the options: rounds, per_round, batch, trains, scope, or a setting of the algorithm. `where`
 // begins the sentence that is thrown.

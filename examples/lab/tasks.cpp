@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "tasks.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,7 +27,9 @@
 #include <tessera/nn/norm.hpp>
 #include <tessera/nn/zoo.hpp>
 
+#include "counts.hpp"
 #include "nearest.hpp"
+#include "stages.hpp"
 
 namespace lab {
 
@@ -46,22 +51,28 @@ double number(const std::string& flag, const std::string& text) {
     return value;
 }
 
-// Bytes as the clients' are read.
-tessera::data::Dataset normalised(const tessera::data::Dataset& examples, const std::string& how) {
-    if (examples.examples().storage != tessera::Storage::bytes) return examples;
-    if (how == "standard") return tessera::data::standardised(examples);
-    if (how == "unit") return tessera::data::scaled_to_unit(examples);
+bool are_bytes(const tessera::data::Dataset& examples) {
+    return examples.examples().storage == tessera::Storage::bytes;
+}
+
+// Pixels are all of one kind. Columns of numbers have units of their own; the examples `over` say how far they reach.
+tessera::data::Dataset normalised(const tessera::data::Dataset& examples, const std::string& how,
+                                  const std::vector<tessera::Index>& over) {
+    using namespace tessera::data;
+    if (how == "unit") return scaled_to_unit(examples);
+    if (how == "each") return standardised_each(examples);
+    if (how == "standard" && are_bytes(examples)) return standardised(examples);
+    if (how == "standard") return standardised_by_feature(examples, over);
     return examples;
 }
 
-constexpr std::string_view held_out = "held-out:", noise = "noise:";
-
-// A table's columns have units of their own; what clients train on says how far they reach.
-tessera::data::Dataset standardised_columns(const tessera::data::Dataset& table, const tessera::data::Split& split) {
-    std::vector<tessera::Index> train;
-    for (const auto& share : split.clients) train.insert(train.end(), share.train.begin(), share.train.end());
-    return tessera::data::standardised_by_feature(table, train);
+std::vector<tessera::Index> trained_on(const tessera::data::Split& split) {
+    std::vector<tessera::Index> all;
+    for (const auto& share : split.clients) all.insert(all.end(), share.train.begin(), share.train.end());
+    return all;
 }
+
+constexpr std::string_view held_out = "held-out:", noise = "noise:";
 
 namespace nn = tessera::nn;
 // Three hidden layers of one width: four blocks to route between.
@@ -74,41 +85,112 @@ using NormedDnn = nn::Network<float, In,
                               nn::Sequential<nn::Linear<In, Hidden>, nn::LayerNorm<Hidden>, nn::LeakyRelu,
                                              nn::Linear<Hidden, Classes>>>;
 
+// What a split file says of how it was dealt.
+constexpr const char *note_partition = "partition", *note_split_seed = "split_seed", *note_validation = "validation";
+
+std::string shown(const std::string& text) { return text; }
+template <class T>
+std::string shown(const T& value) {
+    return tessera::detail::text_of(value);
+}
+
+// The part of --partition that deals examples; what follows changes how they look.
+std::string dealing_in(const std::string& partition) { return partition.substr(0, partition.find('+')); }
+
+// For each client the owner of what it holds.
+std::vector<std::string> owners_in(const tessera::data::Split& split, const tessera::data::Pool& pool) {
+    std::vector<std::string> names;
+    for (const auto& share : split.clients)
+        names.push_back(pool.clients[pool.client_of[(share.train.empty() ? share.test : share.train).at(0)]]);
+    return names;
+}
+
+tessera::data::FederatedDataset make_synthetic(const Options& o) {
+    using namespace tessera::data;
+    if (*o.partition != "natural")
+        throw ConfigError("--partition " + *o.partition +
+                          ": synthetic clients come with their own data; use natural");
+    if (!o.split_file.empty())
+        throw ConfigError("--split-file " + o.split_file + ": synthetic clients come with their own data");
+    SyntheticSettings s{.alpha = 0.5,
+                        .beta = 0.5,
+                        .clients = *o.clients,
+                        .seed = *o.split_seed,
+                        .max_examples = 2000,
+                        .validation = *o.validation,
+                        .unseen = *o.unseen};
+    if (const auto colon = o.data->find(':'); colon != std::string::npos) {
+        const auto [alpha, beta] = two_parts("--data synthetic", std::string_view(*o.data).substr(colon + 1));
+        s.alpha = number("--data synthetic, ALPHA", alpha);
+        s.beta = number("--data synthetic, BETA", beta);
+    } else if (*o.data != "synthetic") {
+        throw ConfigError("--data " + *o.data + ": write synthetic or synthetic:ALPHA,BETA");
+    }
+    return synthetic(s);
+}
+
 }  // namespace
 
-tessera::data::FederatedDataset make_clients(const Options& o) {
+void settle_normalisation(Options& o) {
+    const bool synthetic = o.data->starts_with("synthetic");
+    if (!synthetic && pool_of(*o.data).tokens && o.normalise.value_or("none") != "none")
+        throw ConfigError("--normalise " + *o.normalise + ": the numbers of texts name characters or words; use none");
+    const bool bytes = !synthetic && are_bytes(pool_of(*o.data).examples);
+    const bool hides = hides_examples(o);
+    if (!o.normalise && hides) o.normalise = bytes ? "unit" : "none";
+    if (!o.normalise) o.normalise = bytes || o.data->starts_with("csv:") ? "standard" : "none";
+    if (hides && !bytes && *o.normalise == "standard")
+        throw ConfigError("--normalise standard: it takes the mean and deviation of every column from everybody's "
+                          "examples without noise, and no epsilon covers that; scale the columns by what is public "
+                          "before, and use none");
+    if (*o.normalise == "unit" && !bytes)
+        throw ConfigError("--normalise unit: it divides bytes by 255, and " + *o.data +
+                          " holds other numbers; use standard, each or none");
+}
+
+void adopt_split_file(Options& o) {
+    if (o.split_file.empty() || !tessera::io::exists(o.split_file)) return;
+    const auto head = tessera::io::read_split_head(o.split_file);
+    const auto adopt = [&]<class T>(const std::string& flag, std::optional<T>& option, const T& dealt, const T& asked) {
+        if (!option) option = dealt;
+        else if (asked != dealt)
+            throw ConfigError("--split-file " + o.split_file + ": it was dealt with " + flag + " " + shown(dealt) +
+                              ", not " + shown(asked) + "; leave " + flag + " out, or name another file");
+    };
+    const auto adopt_note = [&]<class T>(const std::string& note, const std::string& flag, std::optional<T>& option,
+                                         const T& asked) {
+        const auto found = std::ranges::find(head.notes, note, &tessera::io::SplitNotes::value_type::first);
+        if (found == head.notes.end()) {
+            o.split_unexplained = true;
+            return;
+        }
+        T dealt{};
+        if constexpr (std::same_as<T, std::string>) dealt = found->second;
+        else tessera::detail::read_text("--split-file " + o.split_file + ", " + note, found->second, dealt);
+        adopt(flag, option, dealt, asked);
+    };
+    adopt("--clients", o.clients, static_cast<std::size_t>(head.clients + head.unseen), o.clients.value_or(0));
+    adopt("--unseen", o.unseen, static_cast<std::size_t>(head.unseen), o.unseen.value_or(0));
+    adopt_note(note_partition, "--partition", o.partition, dealing_in(o.partition.value_or("")));
+    adopt_note(note_split_seed, "--split-seed", o.split_seed, o.split_seed.value_or(0));
+    adopt_note(note_validation, "--validation", o.validation, o.validation.value_or(0));
+}
+
+Clients make_clients(const Options& o) {
     using namespace tessera::data;
     if (o.data->starts_with("synthetic")) {
-        if (*o.partition != "natural")
-            throw ConfigError("--partition " + *o.partition +
-                              ": synthetic clients come with their own data; use natural");
-        if (!o.split_file.empty())
-            throw ConfigError("--split-file " + o.split_file + ": synthetic clients come with their own data");
-        SyntheticSettings s{.alpha = 0.5,
-                            .beta = 0.5,
-                            .clients = *o.clients,
-                            .seed = *o.split_seed,
-                            .max_examples = 2000,
-                            .validation = o.validation,
-                            .unseen = o.unseen};
-        if (const auto colon = o.data->find(':'); colon != std::string::npos) {
-            const auto [alpha, beta] = two_parts("--data synthetic", std::string_view(*o.data).substr(colon + 1));
-            s.alpha = number("--data synthetic, ALPHA", alpha);
-            s.beta = number("--data synthetic, BETA", beta);
-        } else if (*o.data != "synthetic") {
-            throw ConfigError("--data " + *o.data + ": write synthetic or synthetic:ALPHA,BETA");
-        }
-        return synthetic(s);
+        const auto clients = make_synthetic(o);
+        return {{normalised(clients.pool(), *o.normalise, trained_on(clients.split())), clients.split()}};
     }
     const auto& pool = pool_of(*o.data);
-    const bool natural = o.partition->substr(0, o.partition->find('+')) == "natural";
+    const bool natural = dealing_in(*o.partition) == "natural";
     if (natural && pool.clients.empty())
         throw ConfigError("--partition " + *o.partition + ": " + *o.data + " does not come with clients of its own");
     if (natural && *o.clients != pool.clients.size())
         throw ConfigError("--clients " + std::to_string(*o.clients) + ": " + *o.data + " comes with " +
                           std::to_string(pool.clients.size()) + " clients; leave --clients out, or deal the examples "
                           "by another --partition");
-    auto examples = normalised(pool.examples, *o.normalise);
+    const auto& examples = pool.examples;
     const auto dealt = [&] {
         if (!o.split_file.empty() && tessera::io::exists(o.split_file))
             return tessera::io::read_split(o.split_file, examples);
@@ -119,15 +201,20 @@ tessera::data::FederatedDataset make_clients(const Options& o) {
                                        {.clients = *o.clients,
                                         .seed = *o.split_seed,
                                         .train_size = train_size,
-                                        .validation = o.validation,
-                                        .unseen = o.unseen,
+                                        .validation = *o.validation,
+                                        .unseen = *o.unseen,
                                         .client_of = pool.client_of});
-        if (!o.split_file.empty()) tessera::io::write_split(o.split_file, split, examples);
+        if (!o.split_file.empty())
+            tessera::io::write_split(o.split_file, split, examples,
+                                     {{note_partition, dealing_in(*o.partition)},
+                                      {note_split_seed, shown(*o.split_seed)},
+                                      {note_validation, shown(*o.validation)}});
         return split;
     };
     auto split = dealt();
-    if (o.data->starts_with("csv:") && *o.normalise == "standard") examples = standardised_columns(examples, split);
-    return seen_by_name(*o.partition, {std::move(examples), std::move(split)});
+    auto as_read = normalised(examples, *o.normalise, trained_on(split));
+    auto names = natural && !o.split_unexplained ? owners_in(split, pool) : std::vector<std::string>{};
+    return {seen_by_name(*o.partition, {std::move(as_read), std::move(split)}), std::move(names)};
 }
 
 tessera::data::FederatedDataset less_held_out(tessera::data::FederatedDataset clients, const Options& o) {
@@ -146,6 +233,31 @@ tessera::data::FederatedDataset less_held_out(tessera::data::FederatedDataset cl
         client.train.resize(kept);
     }
     return {clients.pool(), std::move(split)};
+}
+
+tessera::data::FederatedDataset augmented(tessera::data::FederatedDataset clients, const Options& o) {
+    if (o.augment.empty()) return clients;
+    const std::size_t width = clients.pool().examples().width;
+    tessera::data::Augment how{
+        .shape = tessera::data::square_images(width), .flip = false, .padding = 0, .seed = *o.split_seed};
+    if (how.shape.size() == 0)
+        throw ConfigError("--augment needs square images of one or three channels; the data has " +
+                          std::to_string(width) + " features");
+    for (const auto& word : o.augment) {
+        const auto colon = word.find(':');
+        const auto count = count_in(colon == word.npos ? "" : std::string_view(word).substr(colon + 1));
+        if (word == "flip") how.flip = true;
+        else if (count && *count > 0 && word.starts_with("crop:")) how.padding = *count;
+        else if (count && *count > 0 && word.starts_with("copies:")) how.copies = *count;
+        else
+            throw ConfigError("--augment " + word + ": write flip, crop:PIXELS and copies:COUNT, joined by commas");
+    }
+    if (!how.flip && how.padding == 0)
+        throw ConfigError("--augment: copies need flip or crop:PIXELS to be different from what is copied");
+    if (how.padding >= how.shape.width)
+        throw ConfigError("--augment crop:" + std::to_string(how.padding) + " moves images of " +
+                          std::to_string(how.shape.width) + " pixels a side away");
+    return how(clients);
 }
 
 std::shared_ptr<const PublicData> make_public_data(const Options& o, const tessera::Examples& like) {
@@ -168,11 +280,18 @@ std::shared_ptr<const PublicData> make_public_data(const Options& o, const tesse
     if (!o.aux->starts_with("idx:") && !o.aux->starts_with("npy:"))
         throw ConfigError("--aux " + *o.aux +
                           ": write held-out:SHARE, noise:COUNT, idx:IMAGES,LABELS or npy:FEATURES,LABELS");
-    auto examples = normalised(pool_of(*o.aux, "--aux").examples, *o.normalise);
+    const auto& examples = pool_of(*o.aux, "--aux").examples;
     if (examples.examples().width != like.width)
         throw ConfigError("--aux " + *o.aux + ": it has " + std::to_string(examples.examples().width) +
                           " features, the clients' data " + std::to_string(like.width));
-    return all_of(std::move(examples));
+    if (*o.normalise == "unit" && !are_bytes(examples))
+        throw ConfigError("--normalise unit: it divides bytes by 255, and --aux " + *o.aux + " holds other numbers");
+    if (*o.normalise == "standard" && are_bytes(examples) && !o.data->starts_with("synthetic") &&
+        are_bytes(pool_of(*o.data).examples)) {  // one reading for both
+        const auto as = tessera::data::standardised(pool_of(*o.data).examples).examples();
+        return all_of(examples.normalised(as.shift, as.scale));
+    }
+    return all_of(normalised(examples, *o.normalise, all_of(examples)->ids));
 }
 
 Model make_model(const std::string& name, const tessera::Examples& examples) {

@@ -21,15 +21,29 @@ using Model = tessera::nn::AnyModel<float>;
 inline constexpr std::array<std::string_view, 6> model_names{"mclr",     "dnn",         "dnn3",
                                                              "dnn-norm", "dnn-adapter", "additive"};
 
+inline constexpr std::array<std::string_view, 4> normalise_names{"standard", "unit", "each", "none"};
+
+// Fills --normalise by what the data are, and refuses what cannot be done with them.
+void settle_normalisation(Options& options);
+
 // Examples that the server has and no client does.
 struct PublicData {
     tessera::data::Dataset examples;
     std::vector<tessera::Index> ids;
 };
 
-tessera::data::FederatedDataset make_clients(const Options& options);
+struct Clients {
+    tessera::data::FederatedDataset data;
+    std::vector<std::string> names{};  // one for each, where the data have names
+};
+
+// Takes from a --split-file that is there how it was dealt, and refuses flags that say otherwise.
+void adopt_split_file(Options& options);
+Clients make_clients(const Options& options);
 // The same clients, less what --aux held-out:SHARE takes of each one's training examples for the server.
 tessera::data::FederatedDataset less_held_out(tessera::data::FederatedDataset clients, const Options& options);
+// The same clients with the copies of their training images that --augment asks for.
+tessera::data::FederatedDataset augmented(tessera::data::FederatedDataset clients, const Options& options);
 // What --aux names besides the clients' own examples; null where it does not.
 std::shared_ptr<const PublicData> make_public_data(const Options& options, const tessera::Examples& like);
 Model make_model(const std::string& name, const tessera::Examples& examples);

@@ -137,11 +137,163 @@ def main(program):
         expect(seen[0] == seen[1], "a shift alone is dealt as iid")
         expect(len({*seen, plain["final"]["state_hash"]}) == 4, f"feature shifts change what is learnt: {seen}")
 
+        normalisations(program, folder, dice, users, csv, x, y)
+        readings_of_private_and_public_images(program, folder, csv, x, y)
+        copies_and_published_shifts(program, folder, dice)
+        clients_with_nothing_to_train_on(program, folder, users, speech)
+        names_of_clients(program, folder, users, csv)
+        nothing_to_test_on(program, folder)
+        separators(program, folder)
         listed = json.loads(lab(program, "list", "--json").stdout)
         for kind in ("cifar10:", "cifar100:", "leaf:", "csv:", "npy:", "text:"):
             expect(any(d.startswith(kind) for d in listed["data"]), f"list shows {kind}")
         expect("rotations:K" in listed["partitions"], "list shows the feature shifts")
         refusals(program, folder, ten, users, csv)
+
+
+def names_of_clients(program, folder, users, csv):
+    """Clients have the names of the files, in the JSON and on the page, held-out ones left out; dealt ones have none."""
+    page = folder / "names.html"
+    out = report(program, folder, "--data", f"leaf:{users}", "--algorithm", "fedavg-ft", "--report", page)
+    expect([c["name"] for c in out["final"]["per_client"]] == [f"user {k}" for k in range(5)], "leaf: names")
+    expect("client 3 (user 3): " in page.read_text(), "leaf: names on the page")
+    table = f"csv:{csv},label=grade,client=school"
+    every = report(program, folder, "--data", table)["final"]["per_client"]
+    expect([c["name"] for c in every] == [f"s,{k}" for k in range(7)], f"csv: names of {every}")
+    some = report(program, folder, "--data", table, "--unseen", "2")["final"]["per_client"]
+    sizes_of = {c["name"]: c["n_train"] for c in every}
+    expect(len(some) == 5 and all(sizes_of[c["name"]] == c["n_train"] for c in some), f"csv: names of those who train: {some}")
+    dealt = report(program, folder, "--data", table, "--partition", "iid", "--clients", "4", "--per-round", "4")
+    expect(not any("name" in c for c in dealt["final"]["per_client"]), "clients that are dealt have no names")
+
+
+def nothing_to_test_on(program, folder):
+    """Where no client could test, nothing is trained."""
+    table, out = folder / "single.csv", folder / "single.json"
+    table.write_text("who,a,grade\n" + "".join(f"w{i},{i},{'xy'[i % 2]}\n" for i in range(20)))
+    result = lab(program, *RUN, "--data", f"csv:{table},label=grade,client=who", "--json", out)
+    expect(result.returncode == 2 and "no client has an example to test on" in result.stderr, f"{result.stderr}")
+    expect(len(result.stderr.strip().splitlines()) == 1 and not out.exists(), result.stderr)
+
+
+def normalisations(program, folder, dice, users, csv, x, y):
+    """Each value does what it says and is written down; what cannot be done with the data is refused."""
+    few = ["--partition", "iid", "--clients", "4", "--per-round", "4"]
+    floats = folder / "floats.npy"
+    write_npy(floats, "<f4", (40, 48), struct.pack("<1920f", *(dice.gauss(300, 20) for _ in range(40 * 48))))
+
+    def seen(data, *more):
+        out = report(program, folder, "--data", data, *few, *more)
+        return out["config"]["normalise"], out["final"]["state_hash"]
+
+    for data, usual, possible in [(f"npy:{x},{y}", "standard", ["standard", "unit", "each", "none"]),
+                                  (f"npy:{floats},{y}", "none", ["standard", "each", "none"]),
+                                  (f"leaf:{users}", "none", ["standard", "each", "none"]),
+                                  (f"csv:{csv},label=grade,ignore=school", "standard", ["standard", "each", "none"]),
+                                  (f"text:{folder / 'texts'},window=3,as=ids", "none", ["none"])]:
+        hashes = {}
+        for how in possible:
+            named, hashes[how] = seen(data, "--normalise", how)
+            expect(named == how, f"{data}, {how}: written down is {named}")
+        expect(len(set(hashes.values())) == len(possible), f"{data}: two normalisations do the same: {hashes}")
+        expect(seen(data) == (usual, hashes[usual]), f"{data}: the usual one is not {usual}")
+        for how in {"standard", "unit", "each", "none"} - set(possible):
+            result = lab(program, *RUN, "--data", data, *few, "--normalise", how)
+            expect(result.returncode == 2 and f"--normalise {how}" in result.stderr, f"{data}, {how}: {result.stderr}")
+
+
+def readings_of_private_and_public_images(program, folder, csv, x, y):
+    """No mean of everybody's examples without noise where a method is private; a server reads images as clients do."""
+    few = ["--partition", "iid", "--clients", "4", "--per-round", "4"]
+    private = ["--dp", "noise=1,source=keyed"]
+    out = report(program, folder, "--data", f"npy:{x},{y}", *few, *private)
+    expect(out["config"]["normalise"] == "unit" and not any("normalise" in note for note in out["notes"]), f"{out['config']}")
+    out = report(program, folder, "--data", f"npy:{x},{y}", *few, *private, "--normalise", "standard")
+    expect(any(note.startswith("--normalise standard read the mean") for note in out["notes"]), f"{out['notes']}")
+    table = ["--data", f"csv:{csv},label=grade,ignore=school"]
+    expect(report(program, folder, *table, *few, *private)["config"]["normalise"] == "none", "columns of a private run")
+    result = lab(program, *RUN, *table, *few, *private, "--normalise", "standard")
+    expect(result.returncode == 2 and "no epsilon covers that" in result.stderr, f"{result.stderr}")
+
+    # Images of one brightness are all zeros by their own mean, and by the clients' they are not.
+    kinds, hashes = folder / "aux-y.npy", set()
+    write_npy(kinds, "<i8", (4,), struct.pack("<4q", 0, 1, 2, 3))
+    for brightness in (20, 230):
+        images = folder / f"aux-{brightness}.npy"
+        write_npy(images, "|u1", (4, 4, 4, 3), bytes([brightness]) * 4 * 48)
+        out = report(program, folder, "--data", f"npy:{x},{y}", *few, "--algorithm", "feddf", "--aux", f"npy:{images},{kinds}",
+                     "--set", "kd_steps=2", "--model", "dnn")
+        hashes.add(out["final"]["state_hash"])
+    expect(len(hashes) == 2, "public images are read by means of their own")
+
+
+def copies_and_published_shifts(program, folder, dice):
+    """--augment adds copies to what is trained on and nothing else; --shift-dir has its own images."""
+    boards, kinds, shifts = folder / "boards.npy", folder / "kinds.npy", folder / "published"
+    classes = [i % 2 for i in range(140)]
+
+    def board(c, noise):
+        return bytes(dice.randrange(noise) + (80 * ((a + b) % 2) if c else 40) for a in range(6) for b in range(6))
+
+    write_npy(boards, "|u1", (140, 6, 6), b"".join(board(c, 60) for c in classes))
+    write_npy(kinds, "<i8", (140,), struct.pack("<140q", *classes))
+    shifts.mkdir()
+    for name, noise in (("fog", 30), ("snow", 170)):
+        write_npy(shifts / f"{name}.npy", "|u1", (100, 6, 6), b"".join(board(i % 2, noise) for i in range(100)))
+    write_npy(shifts / "labels.npy", "<i8", (100,), struct.pack("<100q", *(i % 2 for i in range(100))))
+    data = ["--data", f"npy:{boards},{kinds}", "--partition", "iid", "--clients", "4", "--per-round", "4"]
+    plain = report(program, folder, *data)
+    more = report(program, folder, *data, "--augment", "flip,crop:1,copies:2")
+    expect(more["config"]["augment"] == "flip,crop:1,copies:2" and "augment" not in plain["config"], "the flag is written down")
+    rows = [[(c["n_train"], c["n_test"]) for c in out["final"]["per_client"]] for out in (plain, more)]
+    expect(rows[1] == [(3 * train, test) for train, test in rows[0]], f"copies of training examples alone: {rows}")
+    expect(plain["config"]["split_fingerprint"] == more["config"]["split_fingerprint"], "the split is the same")
+    expect(plain["final"]["state_hash"] != more["final"]["state_hash"], "copies change what is learnt")
+
+    for how in ("standard", "unit", "each"):
+        out = report(program, folder, *data, "--set", "epochs=10", "--set", "rate=0.1", "--augment", "flip", "--normalise", how,
+                     "--shifts", "none,fog:1,snow:5", "--shift-dir", shifts)
+        on = {e["on"]: e["value"] for e in out["final"]["evaluations"] if e["on"].startswith("shift:") or e["on"] == "union"}
+        expect(set(on) == {"union", "shift:fog:1", "shift:snow:5", "shift:mean of 2"}, f"{how}: {on}")
+        expect(on["shift:fog:1"] > on["shift:snow:5"], f"{how}: the lighter noise is harder: {on}")
+    for asked, text in {"hail:1": "has no hail.npy", "fog:6": "a severity from 1 to 5", "fgo:1": "did you mean fog?"}.items():
+        result = lab(program, *RUN, *data, "--shifts", asked, "--shift-dir", shifts)
+        expect(result.returncode == 2 and text in result.stderr, f"{asked}: {result.stderr}")
+    (shifts / "dust.npy").write_bytes((shifts / "fog.npy").read_bytes().replace(b"(100, 6, 6)", b"(100, 4, 9)"))
+    result = lab(program, *RUN, *data, "--shifts", "dust:1", "--shift-dir", folder / "none")
+    expect(result.returncode == 2 and "none" in result.stderr, f"no such directory: {result.stderr}")
+
+
+def clients_with_nothing_to_train_on(program, folder, users, speech):
+    """They are left out, and the summary and the report say who."""
+    test = users / "test" / "all.json"
+    told = json.loads(test.read_text())
+    told["users"].append("only tests")
+    told["num_samples"].append(1)
+    told["user_data"]["only tests"] = {"x": [[1, 2]], "y": [0]}
+    before = test.read_text()
+    test.write_text(json.dumps(told))
+    (speech / "silent.txt").write_text("")
+    for data, count, who in ((f"leaf:{users}", 5, "only tests"), (f"text:{speech},window=4", 3, "silent")):
+        result = lab(program, *RUN[:-1], "--data", data, "--json", folder / "left.json")
+        out = json.loads((folder / "left.json").read_text()) if result.returncode == 0 else {}
+        expect(out and out["config"]["clients"] == count, f"{data}: {result.stderr}")
+        note = f"left out, since they have nothing to train on: {who}"
+        expect(note in out["notes"] and note in result.stdout, f"{data}: nothing said of {who}: {result.stdout}")
+    test.write_text(before)
+    (speech / "silent.txt").unlink()
+
+
+def separators(program, folder):
+    """One character, or tab by name; nothing else is cut down to its first letter."""
+    few = ["--partition", "iid", "--clients", "2", "--per-round", "1"]
+    path = folder / "apart.csv"
+    for written, character in (("tab", "\t"), ("\\t", "\t"), (";", ";"), ("|", "|")):
+        path.write_text("".join(f"{a}{character}{b}\n" for a, b in [("a", "y"), *((i, i % 2) for i in range(20))]))
+        report(program, folder, "--data", f"csv:{path},label=y,separator={written}", *few)
+    for written in ("tabs", "||", "", "\""):
+        result = lab(program, *RUN, "--data", f"csv:{path},label=y,separator={written}", *few)
+        expect(result.returncode == 2 and "separator is one character, or tab" in result.stderr, f"'{written}': {result.stderr}")
 
 
 def refusals(program, folder, ten, users, csv):
@@ -154,7 +306,15 @@ def refusals(program, folder, ten, users, csv):
     broken.write_text('{"users": ["a"], "num_samples": [2], "user_data": {"a": {"x": [[1]], "y": [0]}}}')
     holes = folder / "holes.csv"
     holes.write_text("a,y\n1,0\n,1\n")
+    wide, years = folder / "wide.npy", folder / "years.npy"
+    write_npy(wide, "<f4", (140, 2), bytes(140 * 8))
+    write_npy(years, "<i8", (140,), struct.pack("<140q", *(10**9 for _ in range(140))))
     cases = {
+        f"npy:{wide},{years}": "has the label 1000000000 for 140 examples",
+        f"csv:{csv},label=grade,label=age": "label is set twice",
+        f"csvv:{csv},label=grade": "there is no such data; did you mean csv?",
+        f"leaf:{users},window=4": "window is for texts",
+        f"leaf:{users},as=ids": "as is for texts",
         f"cifar10:{torn}": "data_batch_1.bin",
         f"cifar10:{folder}/none": "data_batch_1.bin",
         "cifar10": "cifar10",

@@ -4,6 +4,7 @@
 
     lab.py hashes|resume|bad-input|outputs|full-disk|seeds|sweep|compare|interrupt PATH-TO-tessera-lab
 """
+import ast
 import gzip
 import json
 import os
@@ -143,6 +144,37 @@ def resume(program, folder):
     expect(final_hash(broken) == final_hash(whole), "resumed from the checkpoint before the torn one, the hash differs")
     result = lab(program, *arguments, "--seed", "5", "--checkpoint", directory, "--resume")
     expect(result.returncode == 2 and "other settings" in result.stderr, "a checkpoint of another run was taken")
+    private_rounds(program, folder)
+
+
+def private_rounds(program, folder):
+    """Under the system's noise a lost round would be paid for twice and counted once: no round that was shown is lost."""
+    def rounds_in(directory):
+        return sorted(int(p.stem.split("-")[1]) for p in directory.glob("round-*"))
+
+    arguments = [*SMALL, "--dp", "noise=1", "--eval-every", "100", "--rounds", "60"]
+    directory, broken = folder / "private-checkpoints", folder / "private.json"
+    kept = ["--checkpoint", directory, "--checkpoint-every", "50"]
+    process = subprocess.Popen([program, *[str(a) for a in [*arguments, *kept]]])
+    while process.poll() is None and not rounds_in(directory):
+        time.sleep(0.001)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    before = rounds_in(directory)
+    expect(before and before[-1] < 50, f"killed in the middle, the rounds that are kept are {before}")
+    ran(lab(program, *arguments, *kept, "--resume", "--json", broken))
+    expect(rounds_in(directory) == [59, 60], f"a checkpoint for every round: {rounds_in(directory)}")
+    whole = folder / "private-whole.json"
+    ran(lab(program, *arguments, "--json", whole))
+    epsilon = [[note for note in json.loads(p.read_text())["notes"] if note.startswith("epsilon")] for p in [broken, whole]]
+    expect(epsilon[0] == epsilon[1] and epsilon[0], f"killed and resumed, epsilon is another: {epsilon}")
+    newest = sorted(directory.glob("round-*"))[-1]
+    newest.write_bytes(newest.read_bytes()[:-100])
+    result = lab(program, *arguments, *kept, "--resume")
+    expect(result.returncode == 2 and "spent of privacy stands nowhere else" in result.stderr, f"a lost round: {result.stderr}")
+    keyed = folder / "keyed-checkpoints"
+    ran(lab(program, *SMALL, "--dp", "noise=1,source=keyed", "--rounds", "7", "--checkpoint", keyed, "--checkpoint-every", "5"))
+    expect(rounds_in(keyed) == [5, 7], f"keyed noise comes back as it was: {rounds_in(keyed)}")
 
 
 def write_npy(path, dtype, shape, data):
@@ -167,6 +199,16 @@ def bad_input(program, folder):
     write_npy(nan_x, "<f4", (4, 60), struct.pack("<240f", *([1.0] * 100 + [float("nan")] + [0.0] * 139)))
     write_npy(nan_y, "<i4", (4,), struct.pack("<4i", 0, 1, 2, 3))
     nowhere = folder / "no such folder" / "out.json"
+    same, table, linked, preset = folder / "same", folder / "table.csv", folder / "link.csv", folder / "mine.ini"
+    table.write_text("a,y\n" + "".join(f"{i},{i % 2}\n" for i in range(20)))
+    linked.symlink_to(table)
+    preset.write_text("data = synthetic\n")
+    (folder / "train").mkdir()
+    two = ["--partition", "iid", "--clients", "2", "--per-round", "1"]
+
+    def images_of_two():
+        return idx(struct.pack(">IIII", 0x803, 10, 8, 8) + pixels[:640], good_labels)
+
     zipped = gzip.compress
     tiny = ["--data", "synthetic", "--model", "dnn", "--json", str(folder / "never.json"), "--checkpoint", str(folder / "never")]
     cases = {
@@ -208,6 +250,13 @@ def bad_input(program, folder):
         "who trains": (lambda: [*tiny, "--algorithm", "pfedme", "--trains", "some"], "--trains"),
         "unknown reading": (lambda: [*tiny, "--algorithm", "pfedbred-mh", "--set", "mh=both"], "prior.mh"),
         "negative lambda": (lambda: [*tiny, "--algorithm", "ditto", "--set", "lambda=-1"], "lambda"),
+        "infinite lambda": (lambda: [*tiny, "--algorithm", "ditto", "--set", "lambda=inf"], "lambda must be 0 or more, and finite"),
+        "a flag twice": (lambda: [*tiny, "--threads", "1", "--threads", "2"], "--threads: it is given more than once"),
+        "momentum of no optimizer": (lambda: [*tiny, "--set", "server_momentum=0.5"],
+                                     "server_momentum is not read with server=mean; set server=momentum, or leave it out"),
+        "corrections of a mean": (lambda: [*tiny, "--set", "bias_corrected=true"], "set server=adagrad or adam or yogi"),
+        "b2 of Adagrad": (lambda: [*tiny, "--set", "server=adagrad", "--set", "b2=0.9"], "set server=adam or yogi"),
+        "a start that is corrected": (lambda: [*tiny, "--set", "server=adam", "--set", "server_adam=torch", "--set", "v0=1"], "v0"),
         "mixing weight": (lambda: [*tiny, "--algorithm", "apfl", "--set", "alpha=2"], "alpha"),
         "empty stage": (lambda: [*tiny, "--stages", "fedavg;;fedalt"], "stage 2"),
         "unknown stage": (lambda: [*tiny, "--stages", "fedavg; fedaltt"], "fedaltt"),
@@ -221,6 +270,51 @@ def bad_input(program, folder):
         "tuning that cannot be": (lambda: [*tiny, "--stages", "fedavg; tune tune_epochs=1"], "tune_epochs"),
         "stages and algorithm": (lambda: [*tiny, "--stages", "fedavg", "--algorithm", "fedavg"], "--stages"),
         "evaluation with other training": (lambda: [*tiny, "--algorithm", "pfedme", "--eval-also", "lambda=1"], "--eval-also"),
+        "one file for two": (lambda: ["--data", "synthetic", "--json", same, "--csv", folder / "." / "same"],
+                             "--json and --csv"),
+        "one file for split and report": (lambda: [*images_of_two(), "--split-file", same, "--report", same],
+                                          "--report and --split-file"),
+        "one name for file and directory": (lambda: ["--data", "synthetic", "--jsonl", same, "--checkpoint", f"{same}/"],
+                                            "--jsonl and --checkpoint"),
+        "one file for a seed and all": (lambda: ["--data", "synthetic", "--seeds", "1,2", "--csv", folder / "s.csv", "--json",
+                                                 folder / "s-seed-2.csv"], "--json and --csv"),
+        "output over the data": (lambda: ["--data", f"csv:{table},label=y", "--csv", linked, *two],
+                                 "--data is read from there"),
+        "output over the labels": (lambda: [*images_of_two(), "--models", f"{labels}.npz", "--trace", labels],
+                                   "--trace " + str(labels)),
+        "output among LEAF's files": (lambda: ["--data", f"leaf:{folder}", "--json", folder / "train" / "all.json"],
+                                      "--data is read from there"),
+        "output over public data": (lambda: [*images_of_two(), "--aux", f"idx:{images},{labels}2", "--csv", f"{labels}2"],
+                                    "--aux is read from there"),
+        "output over the preset": (lambda: ["--preset", preset, "--json", preset], "--preset is read from there"),
+        "hits that nobody keeps": (lambda: ["--data", "synthetic", "--hits"], "--hits needs --json FILE"),
+        "figures that nobody draws": (lambda: ["--data", "synthetic", "--analyse", "clients"], "--analyse needs --json FILE"),
+        "checkpoints that are not": (lambda: ["--data", "synthetic", "--checkpoint-every", "5"],
+                                     "--checkpoint-every needs --checkpoint DIR"),
+        "clients of one client": (lambda: ["--data", "synthetic", "--algorithm", "centralised", "--per-round", "5"],
+                                  "--per-round: centralised has one client"),
+        "who trains of one client": (lambda: ["--data", "synthetic", "--algorithm", "centralised", "--trains", "all"],
+                                     "--trains: centralised has one client"),
+        "clients of one client in a stage": (lambda: ["--data", "synthetic", "--stages", "centralised per_round=2"],
+                                             "per_round: centralised has one client"),
+        "two clips": (lambda: ["--data", "synthetic", "--dp", "clip=1,noise=1,clip=2"], "--dp: clip is set twice"),
+        "served in two ways": (lambda: ["--data", "synthetic", "--algorithm", "fedavg-ft", "--eval-also", "tune_epochs=1",
+                                        "--eval-also", "tune_epochs=2"], "--eval-also: tune_epochs is set twice"),
+        "a setting twice": (lambda: ["--data", "synthetic", "--set", "rate=1", "--set", "rate=2"], "--set: rate is set twice"),
+        "a shift twice": (lambda: ["--data", "synthetic", "--shifts", "none,none"], "--shifts: none stands twice"),
+        "a directory of no shifts": (lambda: ["--data", "synthetic", "--shift-dir", folder], "--shift-dir needs --shifts"),
+        "copies of private examples": (lambda: [*images_of_two(), "--augment", "flip", "--dp", "noise=1"],
+                                       "--augment: fedavg-dp accounts for each example once"),
+        "copies like the first": (lambda: [*images_of_two(), "--augment", "copies:2"], "--augment: copies need flip or crop"),
+        "copies of no images": (lambda: ["--data", "synthetic", "--augment", "flip"], "--augment needs square images"),
+        "copies by another name": (lambda: [*images_of_two(), "--augment", "flop"], "--augment flop: write flip, crop:PIXELS"),
+        "images moved away": (lambda: [*images_of_two(), "--augment", "crop:99"], "--augment crop:99"),
+        "unit of numbers": (lambda: ["--data", f"csv:{table},label=y", *two, "--normalise", "unit"],
+                            "--normalise unit: it divides bytes by 255"),
+        "unit of synthetic numbers": (lambda: ["--data", "synthetic", "--normalise", "unit"], "--normalise unit"),
+        "unknown normalisation": (lambda: ["--data", "synthetic", "--normalise", "image"], "standard, unit, each, none"),
+        "analysis like no other": (lambda: [*tiny, "--algorithm", "fedavg", "--analyse", "nonsens"],
+                                   "there are clients, losses, memory"),
         "coherence of nothing": (lambda: [*tiny, "--algorithm", "fedavg", "--analyse", "coherence"], "--analyse coherence"),
         "unknown analysis": (lambda: [*tiny, "--algorithm", "fedalt", "--analyse", "clients,colours"],
                              "--analyse colours: there is no such analysis"),
@@ -234,6 +328,10 @@ def bad_input(program, folder):
         "unknown normalisation": (lambda: [*tiny, "--normalise", "foo"], "--normalise"),
         "a budget that the noise breaks": (lambda: [*tiny, "--algorithm", "fedavg", "--dp", "noise=0.5,epsilon=0.1"],
                                           "--dp epsilon=0.1: "),
+        "a budget of nothing": (lambda: [*tiny, "--algorithm", "fedavg", "--dp", "clip=1,epsilon=0"],
+                                "--dp epsilon=0: a budget is a positive number"),
+        "private columns by everybody's means": (lambda: [*tiny, "--dp", "noise=1", "--normalise", "standard"],
+                                                 "--normalise standard: it takes the mean and deviation of every column"),
         "private stages": (lambda: [*tiny, "--stages", "fedavg", "--dp", "noise=1"], "--dp"),
         "negative rounds": (lambda: [*tiny, "--algorithm", "fedavg", "--rounds", "-1"], "--rounds: 0 or more"),
         "negative seeds": (lambda: [*tiny, "--algorithm", "fedavg", "--seeds", "1,-2"], "--seeds: 0 or more"),
@@ -295,9 +393,11 @@ def outputs(program, folder):
     expect({"last", "mean_last:4", "best_validation"} <= picks, f"evaluations are picked by {picks}")
     page = paths[2].read_text().replace("http://www.w3.org/", "").replace("http-equiv", "")
     expect("http" not in page, "the report reaches out")
-    wild = folder / "wild.json"
-    ran(lab(program, *SMALL, "--rounds", "3", "--model", "dnn", "--set", "rate=1e30", "--json", wild))
-    expect(json.loads(wild.read_text())["rounds"][0]["diverged"] > 0, "a rate of 1e30 diverges")
+    diverged_visits(program, folder)
+    headline_of_stages(program, folder)
+    other_ways_of_serving(program, folder)
+    pooled_by_hand(program, folder)
+    split_files(program, folder)
     listed = json.loads(ran(lab(program, "list", "--json")).stdout)
     known = {a["name"]: a for a in listed["algorithms"]}
     expect({"fedavg", "fedavg-ft", "fedprox", "local", "centralised", *PERSONAL, *OTHERS} <= set(known), "list")
@@ -307,6 +407,8 @@ def outputs(program, folder):
     lines_of_the_terminal(program)
     stages_in_report(program, folder)
     presets_in_words(program)
+    specific_settings(program, folder)
+    server_optimizers(program, folder)
     presets_by_hash(program, listed)
     presets_as_files(program, folder)
     refused_presets(program, folder)
@@ -322,6 +424,149 @@ def outputs(program, folder):
     ran(lab(program, *SMALL, "--rounds", "9", "--eval-last", "3", "--json", late))
     evaluated = [r["round"] for r in json.loads(late.read_text())["rounds"] if r["evaluations"]]
     expect(evaluated == [7, 8, 9], f"--eval-last 3 of 9 rounds evaluates {evaluated}")
+
+
+def diverged_visits(program, folder):
+    """Visits that diverged are told everywhere; where all did the run ends with exit 1, its files written."""
+    wild, page = folder / "wild.json", folder / "wild.html"
+    lost = lab(program, *SMALL, "--rounds", "3", "--model", "dnn", "--set", "rate=1e30", "--json", wild, "--report", page)
+    expect(lost.returncode == 1 and "all 21 visits of seed 1 diverged" in lost.stderr, f"nothing was learnt: {lost.stderr}")
+    expect(len(lost.stderr.strip().splitlines()) == 1, lost.stderr)
+    report = json.loads(wild.read_text())
+    note = "21 of 21 visits diverged; what they trained was not kept"
+    expect(report["rounds"][0]["diverged"] == 7 and note in report["notes"], f"notes: {report['notes']}")
+    expect(note in page.read_text(), "the report tells what diverged")
+    stages = "fedavg rounds=2 rate=1e30; fedavg rounds=2 rate=0.01"
+    said = ran(lab(program, *SMALL[:-1], "--model", "dnn", "--stages", stages)).stdout
+    expect("stage fedavg: 14 of 14 visits diverged" in said and "stage fedavg-2" not in said.replace(", stage fedavg-2", ""),
+           f"one stage of two: {said}")
+    expect("diverged" not in ran(lab(program, *SMALL[:-1], "--rounds", "2")).stdout, "nothing diverged")
+
+
+def headline_of_stages(program, folder):
+    """The page leads with the numbers of the last stage, as the terminal and the JSON do."""
+    out, page = folder / "led.json", folder / "led.html"
+    for seeds in ([], ["--seeds", "1,2"]):
+        ran(lab(program, *SMALL, "--stages", "fedavg-ft rounds=1 rate=1e-6; fedavg-ft rounds=4 rate=0.1", *seeds, "--json", out,
+                "--report", page))
+        text = page.read_text()
+        begin = text.index('id="headline"')
+        led = text[begin:text.index("<h2>Learning", begin)]
+        for run in runs_of(out):
+            value = {(e["stage"], e["model"]): f"{100 * e['value']:.2f} %" for e in run["final"]["evaluations"]
+                     if (e["split"], e["pick"], e["average"], e["metric"]) == ("test", "last", "unweighted", "accuracy")}
+            for model in ("personal", "global"):
+                expect(f">{value['fedavg-ft-2', model]}<" in led, f"{model}: {value} is not in {led}")
+                expect(f">{value['fedavg-ft', model]}<" not in led, f"{model}: the first stage leads in {led}")
+
+
+def other_ways_of_serving(program, folder):
+    """Evaluations keep the name they were made under: a resumed run cannot take others for them."""
+    kept, out = folder / "served", folder / "served.json"
+    command = [*SMALL, "--algorithm", "pfedme", "--rounds", "4", "--checkpoint", kept]
+    ran(lab(program, *command, "--eval-also", "tune_steps=1"))
+    for also in (["--eval-also", "tune_steps=5"], []):
+        result = lab(program, *command, *also, "--resume")
+        expect(result.returncode == 2 and "eval-also" in result.stderr, f"{also}: {result.returncode}, {result.stderr}")
+    ran(lab(program, *command, "--eval-also", "tune_steps=1", "--eval-every", "2", "--resume", "--json", out))
+    expect({e["stage"] for e in json.loads(out.read_text())["final"]["evaluations"]} == {"", "tune_steps=1"}, "as it began")
+
+
+def read_npz(path):
+    """Arrays of 32-bit floats, as rows of numbers."""
+    arrays = {}
+    with zipfile.ZipFile(path) as file:
+        for name in file.namelist():
+            data = file.read(name)
+            length = int.from_bytes(data[8:10], "little")
+            shape = ast.literal_eval(data[10:10 + length].decode())["shape"]
+            values = struct.unpack(f"<{(len(data) - 10 - length) // 4}f", data[10 + length:])
+            width = shape[-1] if len(shape) > 1 else 1
+            arrays[name.removesuffix(".npy")] = [values[i:i + width] for i in range(0, len(values), width)]
+    return arrays
+
+
+def pooled_by_hand(program, folder):
+    """centralised: every client judges the one model on its own test data, computed here again from the model's numbers."""
+    dice = random.Random(5)
+    rows = []
+    for client, size in enumerate([12, 30, 80, 200]):
+        for _ in range(size):
+            grade = dice.randrange(3)
+            rows.append((f"c{client}", dice.gauss(grade, 0.1 + client), dice.gauss(-grade, 0.1 + client), grade))
+    table, split, models = folder / "pooled.csv", folder / "pooled.split", folder / "pooled.npz"
+    table.write_text("who,a,b,grade\n" + "".join(f"{w},{a:.4f},{b:.4f},{'xyz'[g]}\n" for w, a, b, g in rows))
+    data = ["run", "--data", f"csv:{table},label=grade,client=who", "--normalise", "none", "--rounds", "20", "--quiet"]
+    out, plain = folder / "pooled.json", folder / "plain.json"
+    ran(lab(program, *data, "--algorithm", "centralised", "--split-file", split, "--models", models, "--json", out, "--hits"))
+    model = read_npz(models)
+    weights = next(v for n, v in model.items() if len(v[0]) == 2)
+    biases = [v[0] for v in next(v for v in model.values() if len(v[0]) == 1)]
+    tests = [list(map(int, line.split()[1:])) for line in split.read_text().splitlines() if line.startswith("test ")]
+
+    def right(example):
+        _, a, b, grade = rows[example]
+        answers = [w[0] * round(a, 4) + w[1] * round(b, 4) + bias for w, bias in zip(weights, biases)]
+        return answers.index(max(answers)) == grade
+
+    hits = [[right(example) for example in test] for test in tests]
+    report = json.loads(out.read_text())
+    clients = report["final"]["per_client"]
+    expect([c["n_test"] for c in clients] == [len(h) for h in hits], "every client tests on its own examples")
+    expect([c["hits_global"] for c in clients] == ["".join("01"[h] for h in each) for each in hits], "right is what is right")
+    value = {e["average"]: e["value"] for e in report["final"]["evaluations"] if e["metric"] == "accuracy" and e["pick"] == "last"}
+    pooled = sum(map(sum, hits)) / sum(map(len, hits))
+    unweighted = statistics.mean(sum(h) / len(h) for h in hits)
+    expect(abs(pooled - unweighted) > 0.03, f"the two averages must differ to be told apart: {pooled}")
+    expect(abs(value["pooled"] - pooled) < 1e-12 and abs(value["unweighted"] - unweighted) < 1e-12,
+           f"{value}, by hand pooled {pooled}, mean over clients {unweighted}")
+    ran(lab(program, *data, "--algorithm", "fedavg", "--split-file", split, "--json", plain))
+    majority = [n for path in (out, plain) for n in json.loads(path.read_text())["notes"] if "majority" in n]
+    expect(len(majority) == 2 and len(set(majority)) == 1, f"the control does not depend on the method: {majority}")
+
+
+def split_files(program, folder):
+    """A split file knows how it was dealt: flags that say otherwise are refused, those left out are taken from it."""
+    table, split, out = folder / "dealt.csv", folder / "dealt.split", folder / "dealt.json"
+    dice = random.Random(6)
+    table.write_text("a,b,grade\n" + "".join(f"{dice.random()},{dice.random()},{'xyz'[i % 3]}\n" for i in range(400)))
+    data = ["run", "--data", f"csv:{table},label=grade", "--rounds", "1", "--quiet", "--split-file", split]
+    how = {"--partition": "dirichlet-fixed:0.6", "--clients": "8", "--unseen": "2", "--validation": "0.25", "--split-seed": "7"}
+    ran(lab(program, *data, *(word for pair in how.items() for word in pair), "--json", out))
+    first = json.loads(out.read_text())["config"]
+    text = split.read_text()
+    expect(text.startswith("tessera-split 2\nnote partition dirichlet-fixed:0.6\n"), text[:80])
+
+    def agree(config, names=("partition", "clients", "unseen", "validation", "split_seed", "split_fingerprint")):
+        expect([config[n] for n in names] == [first[n] for n in names], f"{config} is not {first}")
+
+    ran(lab(program, *data, "--seed", "3", "--json", out))
+    agree(json.loads(out.read_text())["config"])
+    ran(lab(program, *data, "--partition", "dirichlet-fixed:0.6", "--unseen", "2", "--validation", "0.25", "--json", out))
+    agree(json.loads(out.read_text())["config"])
+    for flag, other in {"--partition": "iid", "--clients": "9", "--unseen": "0", "--validation": "0", "--split-seed": "1"}.items():
+        result = lab(program, *data, flag, other)
+        expect(result.returncode == 2 and f"dealt with {flag} {how[flag]}, not {other}" in result.stderr, f"{flag}: {result.stderr}")
+        expect(split.read_text() == text, "a refused run changed the file")
+
+    lines = [line for line in text.splitlines(True) if not line.startswith(("note ", "checksum "))]
+    old = "".join(lines).replace("tessera-split 2", "tessera-split 1")
+    split.write_text(old + f"checksum {crc32c(old.encode()):08x}\n")
+    ran(lab(program, *data, "--json", out))
+    report = json.loads(out.read_text())
+    agree(report["config"], ("clients", "unseen", "split_fingerprint"))
+    expect({report["config"][n] for n in ("partition", "validation")} == {"not known"}, f"{report['config']}")
+    expect(any("does not say how it was dealt" in note for note in report["notes"]), f"{report['notes']}")
+    expect(lab(program, *data, "--clients", "9").returncode == 2, "the number of clients is known to old files too")
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
 
 
 def names_in_the_manual(listed):
@@ -344,6 +589,11 @@ def lines_of_the_terminal(program):
     said = ran(lab(program, *SMALL[:-1], "--dp", "noise=0", "--rounds", "2", "--eval-every", "2")).stdout
     expect("epsilon infinite: nothing is hidden" in said, f"no word about no noise in {said}")
     expect("last round" in said and "mean of the last" not in said, f"one evaluated round: {said}")
+    said = ran(lab(program, *SMALL[:-1], "--stages", "fedavg rounds=1; fedavg-dp rounds=2; ditto-dp rounds=1")).stdout
+    expect("fedavg-dp: epsilon at most " in said and said.count("epsilon at most ") == 2 and
+           "before it fedavg had no noise and is not covered" in said and
+           "before it fedavg-dp has spent an epsilon of its own, and epsilons and deltas add up" in said,
+           f"what earlier stages spent: {said}")
     said = ran(lab(program, *SMALL[:-1], "--rounds", "6", "--eval-every", "2")).stdout
     expect("mean of the last 3 evaluated rounds" in said and "epsilon" not in said, f"three evaluated rounds: {said}")
     said = ran(lab(program, "list")).stdout
@@ -400,8 +650,8 @@ HASHES = {
     "fedspa/fmnist-a": "781cd759cba705ef",
     "fedspa/fmnist-b": "5204454d4f790a73",
     "fedspa/fmnist-iid": "1ad64985abcf366f",
-    "flow/fmnist-dir01": "dff35507af09cc96",
-    "flow/fmnist-dir06": "92a4a0b473d4ee4b",
+    "flow/fmnist-dir01": "f7067338ff251fcb",
+    "flow/fmnist-dir06": "1eb902db86ab2cb6",
     "perada/fmnist": "ff5f925b985bbbe0",
     "perada/fmnist-half": "c007d566b6a73dd7",
     "pfedbred/fmnist-dnn": "243bf2f50fe3d92c",
@@ -480,13 +730,22 @@ def refused_presets(program, folder):
         "clients = 7": "line 3: clients is set twice",
         "model = dn": "line 3: there is no model 'dn'; did you mean dnn?",
         "partition = dirichlet:0.1+rotaton:4": "line 3: there is no partition 'rotaton'; did you mean rotation?",
-        "normalise = nothing at all": "line 3: there is no normalise 'nothing at all'; there are standard, unit, none",
+        "normalise = nothing at all": "line 3: there is no normalise 'nothing at all'; there are standard, unit, each, none",
         "algorithm = fedalt2": "line 3: there is no algorithm 'fedalt2'; did you mean fedalt?",
         "[settings]": "line 3: '[settings]': a section is [set]",
         "[set fedavgg]": "line 3: no algorithm's name begins with fedavgg; did you mean fedavg?",
         "[set]\nrat = 0.1": "line 4: no algorithm has a setting rat; did you mean rate?",
         "[set]\nrate = 0.1\nrate = 0.2": "line 5: rate is set twice",
         "[set]\nrate = fast": "line 4: local.rate is a number, not 'fast'",
+        "[set]\nrate = -3": "line 4: rate: ",
+        "[set]\nrate = -3\nmomentum = 2": "--preset ",
+        "[set fedavg]\nlambda = 1": "line 4: no algorithm of [set fedavg] has a setting lambda",
+        "[set fedavg local]\nlambda = 1": "line 4: no algorithm of [set fedavg local] has a setting lambda",
+        "scope = outptu": "line 3: a scope is made of",
+        "partition = dirichlet:-1": "line 3: partition dirichlet:A: A is a number above 0, not '-1'",
+        "partition = shards:0": "line 3: partition shards:K: K is a whole number of at least 1, not '0'",
+        "partition = iid:3": "line 3: partition iid takes no number",
+        "partition = iid+contrast:0.5": "line 3: feature shift: contrast is in [1, 1e6]",
         "before = fedavg roundz=3": "the stages before: --set roundz: fedavg has no such setting",
     }
     mine = folder / "wrong.ini"
@@ -511,6 +770,49 @@ def presets_in_words(program):
     for text in ["lambda=15", "steps=20", "inner_steps=5", "alpha_m=0.01", "beta=1\n", "beta=2\n", "rounds=200 [the flag wins]",
                  "eta=0.05 (pfedme, pfedbred-) [the flag wins]", "batch=20\n"]:
         expect(text in said, f"'{text.strip()}' is not in what the preset says: {said}")
+
+
+def specific_settings(program, folder):
+    """The more specific name wins, wherever it stands, and a preset prints what holds."""
+    out = folder / "specific.json"
+
+    def config(*more):
+        said = ran(lab(program, "run", "--data", "synthetic", "--partition", "natural", "--clients", "4", "--per-round", "2",
+                       "--rounds", "1", "--model", "dnn", "--json", out, *more)).stdout
+        return json.loads(out.read_text())["config"], said
+
+    rates = ("order.v.rate", "order.u.rate", "tune.rate")
+    for asked in (["tune.rate=0.5", "rate=0.01"], ["rate=0.01", "tune.rate=0.5"]):
+        got, _ = config("--algorithm", "fedalt", *(word for each in asked for word in ("--set", each)))
+        expect([got[name] for name in rates] == [0.01, 0.01, 0.5], f"{asked}: {got}")
+    preset = ("--preset", "fedalt/fmnist-dir01-cold+ft", "--algorithm", "fedalt")
+    got, said = config(*preset, "--set", "rate=0.1", "--set", "decay=linear")
+    expect([got[name] for name in rates] == [0.1, 0.1, 0.01], f"a preset's tune.rate and a flag's rate: {got}")
+    expect(got["tune.schedule.decay"] == "constant" and got["order.v.schedule.decay"] == "linear", f"decay: {got}")
+    for text in ["  rate=0.05 [the flag wins]\n", "  decay=step [the flag wins]\n", "  tune.rate=0.01\n",
+                 "  tune.schedule.decay=constant\n"]:
+        expect(text in said, f"'{text.strip()}' is not in what the preset says: {said}")
+    got, said = config(*preset, "--set", "tune.rate=0.2", "--set", "v.rate=0.3")
+    expect([got[name] for name in rates] == [0.3, 0.05, 0.2], f"specific flags: {got}")
+    expect("  tune.rate=0.01 [the flag wins]\n" in said and "  rate=0.05 [but tune.rate=0.2] [but v.rate=0.3]\n" in said, said)
+    got, _ = config("--stages", "fedavg batch=0 rounds=1")
+    expect(got["batch"] == 0, f"all data of a client at once, in a stage: {got}")
+
+
+def server_optimizers(program, folder):
+    """Server settings act or are refused; torch's Adam by one word is that by its numbers."""
+    def end(*settings):
+        out = folder / "server.json"
+        ran(lab(program, *SMALL, "--rounds", "3", "--json", out, *(word for each in settings for word in ("--set", each))))
+        return final_hash(out)
+
+    expect(end("server_rate=1") == end(), "a server rate of 1 is the mean")
+    expect(end("server_rate=0.5") == end("server=momentum", "server_momentum=0", "server_rate=0.5") != end(), "server SGD")
+    torch = end("server=adam", "b2=0.999", "tau=1e-8", "v0=0", "bias_corrected=true")
+    expect(end("server=adam", "server_adam=torch") == torch, "torch's Adam")
+    expect(end("server=adam", "b2=0.999", "tau=1e-8", "bias_corrected=true") == torch, "a corrected v starts at 0")
+    expect(end("server=adam", "server_adam=reddi") == end("server=adam", "v0=1e-6") != torch, "Reddi's Adam starts at tau^2")
+    expect(end("server=adam", "tau=0.01") == end("server=adam", "tau=0.01", "v0=1e-4"), "v0 follows tau")
 
 
 def presets_by_hash(program, listed):
@@ -618,7 +920,8 @@ def bar_on_a_terminal(program):
     """On a terminal a bar with round, accuracy and time left; with --quiet nothing."""
     for quiet in [[], ["--quiet"]]:
         master, slave = os.openpty()
-        process = subprocess.Popen([program, *SMALL[:-1], "--rounds", "4", *quiet], stdout=subprocess.PIPE, stderr=slave)
+        process = subprocess.Popen([program, *SMALL[:-1], "--rounds", "4", "--eval-every", "2", *quiet], stdout=subprocess.PIPE,
+                                   stderr=slave)
         os.close(slave)
         seen = b""
         while True:
@@ -636,6 +939,7 @@ def bar_on_a_terminal(program):
             expect(not seen and not said, f"--quiet said {seen + said}")
         else:
             expect(all(text in seen for text in [b"\r[", b"round 4/4", b" %", b"s left"]), f"the bar: {seen}")
+            expect(re.search(rb"round 3/4  global [0-9.]+ % \(round 2\)", seen), f"what was measured last: {seen}")
 
 
 FAKE_LAB = """#!/usr/bin/env python3
@@ -744,6 +1048,34 @@ def full_disk(program, folder):
     expect(len(result.stderr.strip().splitlines()) == 1 and "could not write" in result.stderr, result.stderr)
     expect({p.name: p.read_bytes() for p in directory.glob("round-*")} == kept, "the old checkpoints changed")
     expect(not list(directory.glob(".tessera-*.tmp")), "a half-written file is left")
+    unwritten_files(program, folder)
+
+
+def unwritten_files(program, folder):
+    """What cannot be written in the end takes nothing else with it: no other file, no seed, no line of the summary."""
+    limit = 12000  # bytes; the models are larger, the CSV is not
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    arguments = [*SMALL[:-1], "--algorithm", "local", "--model", "dnn", "--rounds", "2"]
+    for more, kept in [(["--seeds", "1,2"], ["t-seed-1.csv", "t-seed-2.csv", "l-seed-1.jsonl", "l-seed-2.jsonl"]),
+                       ([], ["t.csv", "l.jsonl"])]:
+        asked = [*arguments, *more, "--csv", folder / "t.csv", "--jsonl", folder / "l.jsonl"]
+        whole = ran(lab(program, *asked)).stdout
+        expected = {name: (folder / name).read_bytes() for name in kept}
+        for name in kept:
+            (folder / name).unlink()
+        result = lab(program, *asked, "--models", folder / "m.npz", "--json", folder / "all.json", "--report", folder / "p.html",
+                     preexec_fn=small_files)
+        said = result.stderr.strip().splitlines()[-1]
+        expect(result.returncode == 1, f"exit {result.returncode}: {said}")
+        models = ["m-seed-1.npz", "m-seed-2.npz"] if more else ["m.npz"]
+        expect(all(f"could not write {folder / name}" in said for name in [*models, "p.html"]), f"not all are named: {said}")
+        expect(result.stdout == whole, f"the summary is another one: {result.stdout}")
+        expect([len((folder / name).read_bytes().splitlines()) for name in kept] ==
+               [len(text.splitlines()) for text in expected.values()], f"{more}: files of the rounds")
+        expect(not list(folder.glob("m*.npz")) and not (folder / "p.html").exists(), "a file that could not be written is there")
 
 
 def runs_of(path):
@@ -835,7 +1167,6 @@ def sweep(program, folder):
         process.send_signal(signal.SIGKILL)
         process.communicate()
         kills += 1
-    resumed = "".join(line for line in resumed.splitlines(True) if "no checkpoint to resume" not in line)
     expect(process.returncode == 0 and resumed == said, f"killed {kills} times, the table is another one: {resumed}")
     expect(final_hash(alone) == final_hash(out), "killed and resumed, the run on all data is another one")
     expect(not list((folder / "broken").rglob(".tessera-*.tmp")), "a killed writer left files behind")
@@ -844,12 +1175,19 @@ def sweep(program, folder):
     told.write_text(told.read_text().replace('"values":[', '"values":[0.9999,'))
     again = ran(lab(program, "sweep", *common, *grid, "--checkpoint", folder / "kept", "--resume")).stdout
     expect(again.splitlines()[0] != lines[0] and again.splitlines()[1:6] == lines[1:6], "finished cells were run again")
-    fresh = ran(lab(program, "sweep", *common, *grid, "--checkpoint", folder / "kept")).stdout
-    expect(fresh == said, "without --resume the cells were not run again")
+    kept = {p: p.read_bytes() for p in (folder / "kept").rglob("*") if p.is_file()}
+    fresh = lab(program, "sweep", *common, *grid, "--checkpoint", folder / "kept")
+    expect(fresh.returncode == 2 and "--resume" in fresh.stderr and not fresh.stdout, f"a used directory: {fresh.stderr}")
+    expect({p: p.read_bytes() for p in kept} == kept, "a refused sweep changed what an earlier one left")
 
     for asked, text in [(["--grid", "rate=1,-1"], "cell rate=-1"), (["--grid", "rat=1"], "rat"), ([], "--grid"),
                         (["--grid", "rate"], "NAME=VALUE"), (["--grid", "rate=1", "--select", "test"], "--select test"),
-                        (["--grid", "rate=1", "--split-file", "f"], "--split-file")]:
+                        (["--grid", "rate=1", "--split-file", "f"], "--split-file"),
+                        (["--grid", "rate=0.1", "rate=0.2"], "--grid: rate and rate are the same"),
+                        (["--grid", "local.rate=0.1", "rate=0.2"], "--grid: local.rate and rate are the same"),
+                        (["--grid", "rate=0.2", "local.rate=0.1"], "--grid: rate and local.rate are the same"),
+                        (["--grid", "rate=0.1,0.2,0.1"], "--grid rate: 0.1 stands twice"),
+                        (["--grid", "rate=1", "--validation", "0"], "--validation 0: a sweep chooses on validation data")]:
         result = lab(program, "sweep", *common, *asked)
         expect(result.returncode == 2 and text in result.stderr and len(result.stderr.splitlines()) == 1,
                f"{asked}: exit {result.returncode}, {result.stderr}")
@@ -895,14 +1233,24 @@ def compare(program, folder):
     refused = lab(program, "compare", a, elsewhere, "--report", folder / "never.html")
     expect(refused.returncode == 2 and "split" in refused.stderr and "--unpaired" in refused.stderr, refused.stderr)
     expect(not (folder / "never.html").exists(), "a refused comparison wrote a report")
+    halves = [made(f"{scope}.json", "--algorithm", "fedalt", "--model", "dnn", "--scope", scope) for scope in ("input", "output")]
+    ran(lab(program, "compare", *halves, "--json", numbers))
+    figures = {figure["id"]: figure for figure in json.loads(numbers.read_text())}
+    expect([s["name"] for s in figures["ablation"]["series"]][:2] == ["scope", "personal accuracy"], f"ablation: {figures['ablation']}")
+    sizes = sorted(s["x"][0] for s in figures["gain-parameters"]["series"])
+    expect(sizes == [20 * 10 + 10, 60 * 20 + 20], f"personal parameters: {sizes}")
     means = ran(lab(program, "compare", a, elsewhere, "--unpaired")).stdout
     expect("3 and 3 seeds" in means and "clients" not in means.replace("mean over clients", ""), f"--unpaired: {means}")
     (folder / "text.json").write_text("{\"a\": ")
     (folder / "empty.json").write_text("{}")
     for asked, text in [([a], "two"), ([a, folder / "text.json"], "text.json"), ([a, folder / "empty.json"], "empty.json"),
                         ([a, folder / "none.json"], "none.json"), ([a, b, "--confidence", "2"], "confidence"),
-                        ([a, b, "--model", "best"], "best"), ([a, b, "--unpared"], "--unpaired")]:
+                        ([a, b, "--model", "best"], "best"), ([a, b, "--unpared"], "--unpaired"),
+                        ([a, b, "--report", a], "a run is read from there"), ([a, b, "--json", b], "a run is read from there"),
+                        ([a, b, "--json", page, "--report", page], "both would be written there")]:
+        before = (a.read_bytes(), b.read_bytes(), page.read_bytes())
         result = lab(program, "compare", *asked)
+        expect((a.read_bytes(), b.read_bytes(), page.read_bytes()) == before, f"{asked}: a file is another one")
         expect(result.returncode == 2 and text in result.stderr and len(result.stderr.splitlines()) == 1,
                f"{asked}: exit {result.returncode}, {result.stderr}")
 
