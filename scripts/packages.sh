@@ -22,6 +22,8 @@ have_xtensor() { have_header xtensor/xtensor_config.hpp || have_header xtensor/c
 
 have_file() { [[ -e $1 ]]; }
 
+have_browser() { have_command chromium || have_command chromium-browser || have_command google-chrome; }
+
 have_cmake() {
     have_command cmake || return 1
     local version

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Installs tessera into a temporary prefix, moves the prefix, and uses it the ways people do: find_package,
-add_subdirectory, FetchContent, pkg-config with a bare compiler, the single header, a Conan package and a vcpkg port. Also
-asks for what must be refused. Conan is run where it is installed; vcpkg's functions are played by vcpkg.cmake."""
+add_subdirectory, FetchContent, the single header and a vcpkg port, whose functions are played by vcpkg.cmake; also asks
+for what must be refused. --with pkg-config (with a bare compiler) and --with conan are tests of their own, skipped (exit
+code 77) where the tool is not installed."""
 import argparse
 import json
 import os
@@ -83,9 +84,6 @@ def by_source(arguments, work, use, wanted):
 
 
 def by_pkg_config(arguments, work, prefix):
-    if not shutil.which("pkg-config"):
-        print("skipped pkg-config: not installed")
-        return
     there = {**os.environ, "PKG_CONFIG_PATH": str(prefix / "share" / "pkgconfig")}
     flags = shlex.split(run("pkg-config", ["pkg-config", "--cflags", "tessera"], env=there))
     run("  builds", [arguments.compiler, "-std=c++20", HERE / "main.cpp", *flags, "-o", work / "bare"])
@@ -105,12 +103,12 @@ def by_single_header(arguments, work):
     run("  runs", [work / "one"], says="works")
 
 
-def by_conan(arguments, work):
+def read_conan_recipe(arguments, work):
     py_compile.compile(str(arguments.root / "conanfile.py"), cfile=str(work / "conanfile.pyc"), doraise=True)
     print("ok  the Conan recipe is Python")
-    if not shutil.which("conan"):
-        print("skipped conan: not installed")
-        return
+
+
+def by_conan(arguments, work):
     there = {**os.environ, "CONAN_HOME": str(work / "conan")}
     run("conan profile", ["conan", "profile", "detect"], env=there)
     with open(work / "conan" / "profiles" / "default", "a") as profile:  # Eigen is the system's: nothing is downloaded
@@ -183,24 +181,31 @@ if __name__ == "__main__":
     parser.add_argument("--component", action="append", default=[], help="a component this machine has")
     parser.add_argument("--system", action="append", help=argparse.SUPPRESS)
     parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("--with", dest="tool", choices=("pkg-config", "conan"), help="with this tool alone")
     arguments = parser.parse_args()
+    if arguments.tool and not shutil.which(arguments.tool):
+        print(f"skipped: {arguments.tool} is not installed")
+        sys.exit(77)
     arguments.root = arguments.root.resolve()
     with tempfile.TemporaryDirectory(prefix="tessera install ") as folder:
         work = pathlib.Path(folder)
         try:
             if arguments.self_test:
                 self_test(arguments, work)
+            elif arguments.tool == "pkg-config":
+                by_pkg_config(arguments, work, install(arguments, work))
+            elif arguments.tool == "conan":
+                by_conan(arguments, work)
             else:
                 wanted = [name for name in COMPONENTS if name in arguments.component]
                 prefix = install(arguments, work)
                 by_package(arguments, work, prefix, wanted)
                 by_source(arguments, work, "subdirectory", wanted)
                 by_source(arguments, work, "fetch", [])
-                by_pkg_config(arguments, work, prefix)
                 refusals(arguments, work, prefix)
                 by_single_header(arguments, work)
                 by_vcpkg(arguments, work)
-                by_conan(arguments, work)
+                read_conan_recipe(arguments, work)
         except Failed as failure:
             print(f"FAILED  {failure}")
             sys.exit(1)
