@@ -38,16 +38,18 @@ def reading_commands(name, entry):
     standard = [] if any(flag.startswith("-std=") for flag in flags) else ["-std=c++20"]
     source = pathlib.Path(entry["directory"], entry["file"])
 
-    def reads(what, flags):
-        return [name, *standard, *flags, *WARNINGS, "-fsyntax-only", str(what)]
+    def reads(flags, *parts):
+        files = [word for part in parts[:-1] for word in ("-include", str(part))]
+        return [name, *standard, *flags, *WARNINGS, "-fsyntax-only", *files, str(parts[-1])]
     if "-fopenmp" not in flags:
-        return [reads(source, flags)]
+        return [reads(flags, source)]
     # With -fopenmp Clang 16 refuses lambdas that capture structured bindings, anywhere in the file. Our headers live with
-    # that; a test has to only if it is about OpenMP.
+    # that; a test has to only if it is about OpenMP. Of several tests in one unit, each of those is read by itself.
     without = [flag for flag in flags if flag not in ("-fopenmp", "-DTESSERA_HAS_OPENMP=1")]
     parts = joined(source)
     about = [part for part in parts if ABOUT_OPENMP.search(part.read_text())] if compiler.has_openmp(name) else []
-    return [reads(part, flags) for part in about] + ([reads(source, without)] if about != parts else [])
+    rest = [part for part in parts if part not in about]
+    return [reads(flags, part) for part in about] + ([reads(without, *rest)] if rest else [])
 
 
 def check(name, commands, source):
