@@ -70,13 +70,21 @@ def self_test(name):
     wrong = 0
     cases = {"good": ("#include <thing.hpp>\nint f(int x) { return x + THING; }\n", 0),
              "narrow": ("int f(double x) { return x; }\n", 1), "broken": ("int f() { return y; }\n", 1)}
+    parts = {"plain_test.cpp": "#ifdef _OPENMP\n#error\n#endif\n",
+             "openmp_test.cpp": "#include <omp.h>\nint x = omp_get_num_threads();\n", "bad_test.cpp": "int g() { return z; }\n"}
     with tempfile.TemporaryDirectory(prefix="second compiler ") as folder:
         root = pathlib.Path(folder)
         (root / "thing.hpp").write_text("#pragma once\n")
+        for part, text in parts.items():
+            (root / part).write_text(text)
+        for unit, members, expected in [("sound", ["plain_test.cpp", "openmp_test.cpp"], 0 if compiler.has_openmp(name) else 1),
+                                        ("unsound", ["plain_test.cpp", "bad_test.cpp"], 1)]:
+            cases[unit] = ("".join(f'#include "{root / member}"\n' for member in members), expected)
         commands = root / "compile_commands.json"
         commands.write_text(json.dumps([
             {"directory": folder, "file": f"{case}.cpp",
-             "command": shlex.join(["g++", "-DTHING=1", f"-I{folder}", "-fno-such-flag", "-O3", "-o", "x.o", "-c", f"{case}.cpp"])}
+             "command": shlex.join(["g++", "-DTHING=1", f"-I{folder}", "-fno-such-flag", "-fopenmp", "-O3", "-o", "x.o", "-c",
+                                    f"{case}.cpp"])}
             for case in cases]))
         for case, (text, expected) in cases.items():
             source = root / f"{case}.cpp"
