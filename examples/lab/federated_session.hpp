@@ -186,11 +186,7 @@ private:
     void tell_spent(tessera::report::RunRecord& record) const override {
         Analyses<Me, Model>::add_epsilon(run_, stage().name, record);
     }
-    bool draws_afresh() const override {
-        if constexpr (requires { tessera::draws_afresh(run_.setup().method); })
-            return tessera::draws_afresh(run_.setup().method);
-        else return false;
-    }
+    bool draws_afresh() const override { return tessera::draws_afresh(run_.setup().method); }
     template <tessera::Which W>
     void keep_hits(const Run& run, tessera::report::RunRecord& record,
                    std::string tessera::report::ClientRecord::*hits) const {

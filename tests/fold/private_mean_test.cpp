@@ -239,6 +239,16 @@ TEST_CASE("a round in which nothing that came was any good has its noise and its
         round(1e200, quorum);
         round(1, quorum);
     }
+    // One client does not fill the quorum of six.
+    using Me = FedAvg<rule::Sgd, Hidden>;
+    const Setup<Me, Scalar> setup{{}, Me{.fold = {.clip = 1, .noise = 1, .clients = 6}}, {.quorum = 1}, Vec<double>{0.0}};
+    Server<Me, Scalar> server(setup, 6);
+    Plan plan;
+    for (Id k = 0; k < 6; ++k) plan.push_back({k, true});
+    server.open_round(plan);
+    CHECK(server.accept(0, {Vec<double>{std::nan("")}, 1}) == Verdict::not_finite);
+    for (int again = 0; again < 5; ++again) CHECK(server.accept(0, {Vec<double>{std::nan("")}, 1}) == Verdict::duplicate);
+    CHECK_FALSE(server.close_round().counted);
     // A fold that hides nobody leaves such a round alone.
     Federation<FedAvg<>, Scalar> plain{{}, targets({1e300}), {.local = {.rate = 1e200}}, {.batch = 0}, Vec<double>{0.0}};
     CHECK_FALSE(plain.round(sample::Everyone{}).outcome.counted);

@@ -133,6 +133,21 @@ TEST_CASE("L-GEN-7 a client that is not visited keeps v and alpha") {
     }
 }
 
+TEST_CASE("the gradient behind alpha is billed where alpha moves: at every step, at the first one, or never") {
+    std::uint64_t all = 0, first = 0;
+    for (std::size_t k = 0; k < 6; ++k) {
+        all += toy_data()[k].train.size();
+        first += 5;
+    }
+    const auto examples = [](Mixing mixing) {
+        Federation<Apfl<>, Net> run{{}, toy_data(), {.mixing = mixing}, {.seed = 3, .batch = 5}};
+        return run.round(sample::Everyone{}).examples;
+    };
+    CHECK(examples(Mixing::fixed) == 2 * all);
+    CHECK(examples(Mixing::per_round) == 2 * all + first);
+    CHECK(examples(Mixing::per_step) == 3 * all);
+}
+
 TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled; L-GEN-4, L-GEN-9") {
     CHECK(support::broken_laws(Apfl<>{}) == "");
     CHECK(support::broken_laws(Apfl<>{.steps = 3, .mixing = Mixing::per_step}) == "");

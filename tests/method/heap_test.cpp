@@ -3,6 +3,7 @@
 // this room's program, to count.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -19,13 +20,17 @@
 #include <tessera/method/perada.hpp>
 #include <tessera/method/pfedbred.hpp>
 #include <tessera/method/pi_flow.hpp>
+#include <tessera/method/privacy_forecast.hpp>
 #include <tessera/nn/tuned.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/prior/hybrid.hpp>
+#include <tessera/rule/dp_sgd.hpp>
 #include <tessera/runtime/federation.hpp>
+#include <tessera/sample/everyone.hpp>
 #include <tessera/sample/uniform.hpp>
 
 #include <support/counted_heap.hpp>
+#include <support/keyed_noise.hpp>
 #include <support/toy_data.hpp>
 #include <support/toy_numbers.hpp>
 
@@ -82,6 +87,45 @@ TEST_CASE("nor does a round with distillation, or with a frozen backbone") {
     const PerAda<> perada{.personal = {.momentum = 0.5}, .fold = {.kd_steps = 5, .kd_batch = 8}};
     CHECK(frugal(perada, Net{}));
     CHECK(frugal(perada, adapters));
+}
+
+// Poisson samples vary in size, so the arenas of a private run go on growing for some rounds, with a budget or without.
+TEST_CASE("nor does a budget, whether somebody is left out of a round or nobody") {
+    using Noisy = rule::DpSgd<support::KeyedNoise>;
+    using Net = nn::Mclr<support::Toy::width, support::Toy::classes>;
+    using Run = Federation<Private<Ditto<Noisy>>, Net>;
+    struct Round {
+        std::size_t allocations = 0, left_out = 0;
+    };
+    const auto with_budget = [](double epsilon) {
+        const Noisy rule{.rate = 0.1, .clip = 1, .noise = 1.2};
+        return Run{{}, support::toy_data(), {.inner = {.local = rule, .personal = rule}, .epsilon = epsilon},
+                   {.seed = 3, .batch = 5}};
+    };
+    const auto rounds = [&](double epsilon) {
+        auto run = with_budget(epsilon);
+        std::array<Round, 11> all;
+        for (auto& each : all) {
+            const std::size_t before = support::allocations;
+            each.left_out = run.round(sample::Everyone{}).over_budget;
+            each.allocations = support::allocations - before;
+        }
+        return all;
+    };
+    const auto ahead = privacy_forecast(with_budget(0), sample::Everyone{}, 9);
+    const double of_eight_rounds = (ahead.dearest(1e-5, 8).epsilon + ahead.dearest(1e-5, 9).epsilon) / 2;
+    const auto without = rounds(0), nobody = rounds(1e6), somebody = rounds(of_eight_rounds);
+    CHECK(without[0].allocations > 20);  // the counter does count
+    for (std::size_t r = 1; r < without.size(); ++r) {
+        CHECK(nobody[r].allocations == without[r].allocations);
+        CHECK(nobody[r].left_out == 0);
+        CHECK(somebody[r].left_out == (r < 8 ? 0 : 2));
+        if (r < 8) CHECK(somebody[r].allocations == without[r].allocations);
+    }
+    for (std::size_t r = 9; r < without.size(); ++r) {  // in round 8 lists of four rows are new to the arena
+        CHECK(nobody[r].allocations == 0);
+        CHECK(somebody[r].allocations == 0);
+    }
 }
 
 // How often a visit asks for half as many numbers as the model has.

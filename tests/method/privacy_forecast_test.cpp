@@ -9,11 +9,14 @@
 #include <doctest/doctest.h>
 
 #include <tessera/core/bytes.hpp>
+#include <tessera/fold/private_mean.hpp>
+#include <tessera/fold/server_momentum.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/rule/dp_sgd.hpp>
 #include <tessera/sample/everyone.hpp>
+#include <tessera/sample/poisson.hpp>
 #include <tessera/sample/uniform.hpp>
 
 #include <support/bits.hpp>
@@ -183,6 +186,39 @@ TEST_CASE("what others had sent is paid for, also where somebody's visit fails")
         paid += now > before[k];
     }
     CHECK(paid > 0);  // visited before the one that failed
+}
+
+namespace {
+struct Ahead {
+    double forecast, spent, everybody;
+};
+// Six rounds under a plan of half of the clients, of which a private fold also hides who they were.
+template <class Source>
+Ahead under_a_secret_plan(Source source) {
+    using Me = Private<FedAvg<Noisy, fold::ServerMomentum<fold::PrivateMean<Source>>>>;
+    Me me{.inner = {.local = {.rate = 0.1, .clip = 1, .noise = 1.2}}};
+    me.inner.fold.inner.clients = 3;
+    me.inner.fold.inner.source = source;
+    Federation<Me, Net> run{{}, toy_data(), me, usual};
+    const sample::Poisson half{.rate = 0.5};
+    const double forecast = privacy_forecast(run, half, 6).dearest(1e-5).epsilon;
+    const double everybody = privacy_forecast(run, sample::Everyone{}, 6).dearest(1e-5).epsilon;
+    for (int r = 0; r < 6; ++r) run.round(half);
+    double most = 0;
+    for (Id k = 0; k < run.size(); ++k) most = std::max(most, me.spent(run.client(k)).epsilon);
+    return {forecast, most, everybody};
+}
+}  // namespace
+
+TEST_CASE("who comes into a secret cohort is not known ahead: the forecast is never below what is spent") {
+    for (int run = 0; run < 5; ++run) {  // each has a plan of its own
+        const auto secret = under_a_secret_plan(privacy::Noise{});
+        CHECK(secret.forecast >= secret.spent);
+        CHECK(secret.forecast == secret.everybody);
+    }
+    const auto of_the_seed = under_a_secret_plan(support::KeyedNoise{});
+    CHECK(of_the_seed.forecast == of_the_seed.spent);
+    CHECK(of_the_seed.forecast < of_the_seed.everybody);
 }
 
 TEST_CASE("noise by forecast: the whole run keeps to the budget it was made for") {

@@ -11,6 +11,8 @@
 
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/scope.hpp>
+#include <tessera/fold/private_mean.hpp>
+#include <tessera/fold/server_momentum.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fallback.hpp>
 #include <tessera/method/fedalt.hpp>
@@ -23,6 +25,7 @@
 #include <tessera/nn/zoo.hpp>
 #include <tessera/privacy/noise.hpp>
 #include <tessera/rule/dp_sgd.hpp>
+#include <tessera/rule/sgd.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -43,6 +46,9 @@ using support::Toy;
 using support::toy_data;
 
 namespace {
+struct Broken {  // a server that fails when everybody has sent
+    void fold(const auto&, auto&, auto, auto&) const { throw Error("the fold failed"); }
+};
 using Net = nn::Dnn<Toy::width, 6, Toy::classes>;
 using Noisy = rule::DpSgd<support::KeyedNoise>;
 constexpr Settings usual{.seed = 3, .batch = 5};
@@ -239,6 +245,9 @@ TEST_CASE("what was sent is spent, also where the round or the visit did not cou
     REQUIRE(report.diverged == 6);
     CHECK(same_bits(wild.server().w, before));
     for (Id k = 0; k < 6; ++k) CHECK(steps(wild, k) == batches(k));
+    Federation<Private<FedAvg<Noisy, Broken>>, Net> broken{{}, toy_data(), {.inner = {.local = noisy}}, usual};
+    CHECK_THROWS_WITH_AS(broken.round(sample::Everyone{}), "the fold failed", Error);
+    for (Id k = 0; k < 6; ++k) CHECK(steps(broken, k) == batches(k));
     // On a device, over bytes.
     Workspace<float> workspace;
     Client<Me, Net> device(wild.setup(), 0, wild.data()[0]);
@@ -283,6 +292,39 @@ TEST_CASE("a statement names the weakest of a method's noises") {
     CHECK(afresh(system, keyed));
     CHECK(afresh(keyed, system));
     CHECK_FALSE(afresh(keyed, keyed));
+}
+
+TEST_CASE("noise of a fold counts too, also inside another fold, and of any method") {
+    using enum privacy::Source;
+    using Hidden = fold::PrivateMean<privacy::Noise>;
+    using Wrapped = fold::ServerMomentum<Hidden>;
+    Private<FedAvg<Noisy, Hidden>> both{.inner = {.local = noisy}};
+    CHECK(draws_afresh(both));  // keyed steps in a fold with the system's noise
+    both.inner.fold.source.source = keyed;
+    CHECK_FALSE(draws_afresh(both));
+    Private<FedAvg<Noisy, Wrapped>> inside{.inner = {.local = noisy}};
+    CHECK(draws_afresh(inside));
+    inside.inner.fold.inner.source.source = keyed;
+    CHECK_FALSE(draws_afresh(inside));
+
+    FedAvg<rule::Sgd, Hidden> clients;
+    CHECK(draws_afresh(clients));
+    CHECK(draws_afresh(Fallback<FedAvg<rule::Sgd, Hidden>>{clients}));
+    clients.fold.source.source = keyed;
+    CHECK_FALSE(draws_afresh(clients));
+    CHECK_FALSE(draws_afresh(FedAvg<>{}));  // no noise at all
+
+    const auto words = [](privacy::Source steps, privacy::Source fold) {
+        using Me = Private<FedAvg<Noisy, Wrapped>>;
+        Me me{.inner = {.local = noisy}};
+        me.inner.local.source.source = steps;
+        me.inner.fold.inner.source.source = fold;
+        me.inner.fold.inner.clients = 6;
+        return std::string(privacy_statement(Federation<Me, Net>{{}, toy_data(), me, usual}).noise);
+    };
+    CHECK(words(system, system) == privacy::Noise{system}.words());
+    CHECK(words(system, keyed) == privacy::Noise{keyed}.words());
+    CHECK(words(keyed, system) == privacy::Noise{keyed}.words());
 }
 
 TEST_CASE("a method without personal models has none under Private either") {

@@ -399,6 +399,27 @@ TEST_CASE("an abandoned round leaves no trace") {
     CHECK(ends.fingerprint() == undisturbed.fingerprint());
 }
 
+TEST_CASE("who is excused is not waited for, once, and does not come after all") {
+    Settings settings = usual;
+    settings.quorum = 1;
+    Ends<FedAvg<>> ends({}, settings);
+    ends.server.excuse(0);  // no round is open
+    const Plan plan = ends.open();
+    ends.server.excuse(77);  // nobody
+    for (int again = 0; again < 7; ++again) ends.server.excuse(plan[4].client);
+    const Up<float> good{Vec<float>(ends.setup.initial.size(), 9), 5};
+    CHECK(ends.server.accept(plan[4].client, good) == Verdict::unexpected);
+    for (std::size_t i = 0; i < 4; ++i) CHECK(ends.server.accept(plan[i].client, good) == Verdict::accepted);
+    ends.server.excuse(plan[0].client);  // it has come
+    const auto all = ends.server.close_round();
+    CHECK(all.counted);
+    CHECK(all.merged == 4);
+    ends.open();
+    ends.server.excuse(plan[4].client);
+    for (std::size_t i = 0; i < 3; ++i) CHECK(ends.server.accept(plan[i].client, good) == Verdict::accepted);
+    CHECK_FALSE(ends.server.close_round().counted);  // one of four is missing
+}
+
 TEST_CASE("only an open round can be closed, and once") {
     for (const bool keep : {false, true}) {
         Settings settings = usual;

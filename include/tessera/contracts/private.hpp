@@ -40,14 +40,20 @@ inline void spend(Vec<Spent>& all, const Spent& more) {
     all.push_back(more);
 }
 
-// A client would have passed its budget. Nothing of the visit was sent, so nothing is spent.
+// What a client would have spent with one more visit, and may not.
+struct Overdraft {
+    Id client = 0;
+    double epsilon = 0, budget = 0;
+};
+// A client would have passed its budget. Nothing of the visit was sent, so nothing is spent. Clients are left out
+// round after round without one: its sentence takes from the heap.
 struct BudgetError : Error {
-    BudgetError(Id who, double would, double may)
-        : Error("client " + std::to_string(who) + " would have spent an epsilon of " + std::to_string(would) +
-                " with this visit and may spend " + std::to_string(may) +
+    explicit BudgetError(const Overdraft& refused)
+        : Error("client " + std::to_string(refused.client) + " would have spent an epsilon of " +
+                std::to_string(refused.epsilon) + " with this visit and may spend " + std::to_string(refused.budget) +
                 ": keep what the rounds before have made, or begin with more noise or fewer rounds"),
-          client(who),
-          epsilon(would) {}
+          client(refused.client),
+          epsilon(refused.epsilon) {}
     Id client;
     double epsilon;
 };

@@ -25,8 +25,7 @@ struct Apfl {
     Local local{};
     Fold fold{};
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
-    double alpha = 0.5;                 // the first one, if it moves
-    double alpha_rate = 0.1;
+    double alpha = 0.5, alpha_rate = 0.1;  // alpha: the first one, if it moves
     nn::Mixing mixing = nn::Mixing::fixed;
     Weigh weights = Weigh::samples;
     template <class R>
@@ -47,6 +46,7 @@ struct Apfl {
             const double slope = moves ? mixed.slope(me.v, b) : 0;
             own(me.v, b);
             common(w, b);
+            if (moves) at.workspace->tally.examples += b.size();  // the slope is a gradient as well
             mixed.alpha = std::clamp(mixed.alpha - alpha_rate * slope, 0.0, 1.0);
             moves = mixing == nn::Mixing::per_step;
         }

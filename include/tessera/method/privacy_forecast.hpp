@@ -7,7 +7,8 @@
 //   ahead.scale_within(2, 1e-5);          by how much more noise all of them would keep to it
 //
 // Every client of the plan makes one visit of which nothing is kept or sent: all of its visits cost
-// the same.
+// the same. Where the plan is drawn under a key of the system (fold::PrivateMean, sample::Poisson)
+// nobody knows ahead who comes: then everybody is counted in every round, an upper bound.
 #pragma once
 
 #include <cstddef>
@@ -31,10 +32,20 @@ privacy::Forecast privacy_forecast(const Federation<Private<Inner>, M>& run, con
     }
     all.visit.resize(run.size());
     Workspace<real<M>> workspace;
+    const Key key{run.settings().seed};
+    const Cohort drawn = cohort_of(sampler);
+    const bool secret = drawn.each_by_itself && drawn.rate < 1 &&
+                        detail::plan_key(run.setup().method, key) != key;
+    const auto plan = [&](std::size_t round) {
+        if (!secret) return sampler.plan(key, round, candidates);
+        Plan everybody;
+        for (const Candidate& c : candidates) everybody.push_back({c.client, true});
+        return everybody;
+    };
     for (std::size_t r = 0; r < rounds; ++r) {
         auto& visited = all.rounds.emplace_back();
         const std::size_t round = run.rounds_done() + r;
-        for (const Seat& seat : sampler.plan(Key{run.settings().seed}, round, candidates)) {
+        for (const Seat& seat : plan(round)) {
             visited.push_back(seat.client);
             if (!all.visit[seat.client].empty()) continue;
             run.at_client(seat.client, workspace, [&](auto client, auto received, auto& space) {

@@ -16,18 +16,22 @@ namespace detail {
 template <class List>
 struct FirstOf;
 template <class Rule, class... Others>
-struct FirstOf<Trained<Rule, Others...>> {
-    using type = Rule;
-};
+struct FirstOf<Trained<Rule, Others...>> { using type = Rule; };
 
+// Of a rule, or of a fold and those inside it.
+template <class Part, class F>
+void each_source(const Part& part, const F& f) {
+    if constexpr (requires { part.source.words(); }) f(part.source);
+    if constexpr (requires { part.inner; }) each_source(part.inner, f);
+}
 template <class Me, class F>
 void each_noise(const Me& method, const F& f) {
-    const auto look = [&](const auto& rule) {
-        if constexpr (requires { rule.source.words(); }) f(rule.source);
-    };
-    if constexpr (requires { method.local; }) look(method.local);
-    if constexpr (requires { method.personal; }) look(method.personal);
-    if constexpr (requires { method.order.u; }) look(method.order.u), look(method.order.v);
+    if constexpr (requires { method.local; }) each_source(method.local, f);
+    if constexpr (requires { method.personal; }) each_source(method.personal, f);
+    if constexpr (requires { method.order.u; })
+        each_source(method.order.u, f), each_source(method.order.v, f);
+    if constexpr (requires { method.fold; }) each_source(method.fold, f);
+    if constexpr (requires { method.inner; }) each_noise(method.inner, f);
 }
 // Of all the noise in the method: replayable if any of it is.
 template <class Me>
@@ -41,11 +45,10 @@ std::string_view noise_in_words(const Me& method) {
 }  // namespace detail
 
 // Whether a round that is made again, after a crash say, has other noise and so is paid for again.
-template <class Inner>
-bool draws_afresh(const Private<Inner>& method) {
+template <class Me>
+bool draws_afresh(const Me& method) {
     bool afresh = false;
-    detail::each_noise(method.inner,
-                       [&](const auto& source) { afresh = afresh || !source.replayable(); });
+    detail::each_noise(method, [&](const auto& source) { afresh |= !source.replayable(); });
     return afresh;
 }
 
@@ -54,8 +57,7 @@ report::analysis::PrivacyStatement privacy_statement(const Federation<Private<In
     using Sampling = typename detail::FirstOf<detail::released_t<Inner>>::type::Sampling;
     const auto& method = run.setup().method;
     report::analysis::PrivacyStatement all;
-    for (Id k = 0; k < run.size(); ++k)
-        all.epsilon.push_back(method.spent(run.client(k)).epsilon);
+    for (Id k = 0; k < run.size(); ++k) all.epsilon.push_back(method.spent(run.client(k)).epsilon);
     all.delta = method.delta;
     all.adjacency = Sampling::adjacency;
     all.sampling = Sampling::words;

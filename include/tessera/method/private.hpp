@@ -42,7 +42,7 @@ struct Private {
         at.workspace->spent.clear();
         auto upload = visit_at(inner, at, std::move(received), me.own);
         me.price = at.workspace->spent;
-        if (const auto refused = over_budget(me, at.id)) throw *refused;
+        if (const auto refused = over_budget(me, at.id)) throw BudgetError(*refused);
         for (const auto& s : me.price) spend(me.ledger, s);
         return upload;
     }

@@ -188,7 +188,7 @@ struct Guarantee {
 };
 
 inline Guarantee guarantee(In<double> orders, In<double> renyi, double delta, Conversion by = Conversion::improved) {
-    tessera::detail::require(delta > 0, "delta must be positive, not " + std::to_string(delta));
+    if (!(delta > 0)) throw ConfigError("delta must be positive, not " + std::to_string(delta));
     Guarantee best{std::numeric_limits<double>::infinity(), orders.empty() ? 0 : orders[0], true};
     if (delta >= 1) return {0, best.order, false};
     for (std::size_t i = 0; i < orders.size(); ++i) {

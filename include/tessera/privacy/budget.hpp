@@ -24,14 +24,14 @@ namespace tessera {
 
 namespace privacy {
 
-// What one more visit at this price would be refused with, if it would. An epsilon of 0 is no budget.
-inline std::optional<BudgetError> over_budget(double epsilon, double delta, const Vec<Spent>& ledger,
-                                              const Vec<Spent>& price, Id client) {
+// What one more visit at this price would be refused for, if it would. An epsilon of 0 is no budget.
+inline std::optional<Overdraft> over_budget(double epsilon, double delta, const Vec<Spent>& ledger,
+                                            const Vec<Spent>& price, Id client) {
     if (epsilon == 0) return std::nullopt;
     Vec<Spent> after = ledger;
     for (const Spent& s : price) spend(after, s);
     const double would = guarantee(after, delta).epsilon;
-    if (would > epsilon) return BudgetError(client, would, epsilon);
+    if (would > epsilon) return Overdraft{client, would, epsilon};
     return std::nullopt;
 }
 

@@ -38,8 +38,10 @@ void write_models(const std::string& path, const Federation<Me, M>& run) {
     using R = real<M>;
     std::vector<io::NamedTensor> all;
     const Layout layout = run.setup().model.layout();
-    if constexpr (detail::HasGlobalModel<Me, M>)
-        io::append_tensors<R>(all, layout, detail::global_parameters(run), "global/");
+    if constexpr (detail::HasGlobalModel<Me, M>) {
+        const auto& global = detail::global_parameters(run);
+        if (global.size() == dimension(layout)) io::append_tensors<R>(all, layout, global, "global/");
+    }
     if constexpr (detail::serves_own<Me>()) {
         Workspace<R> workspace;
         for (Id k = 0; k < run.size(); ++k)

@@ -35,7 +35,7 @@ namespace detail {
 
 // Of a method, or of the one that it is around: why a client cannot take part, if a budget is in its way.
 template <class Me, class State>
-std::optional<BudgetError> over_budget(const Me& method, const State& state, Id client) {
+std::optional<Overdraft> over_budget(const Me& method, const State& state, Id client) {
     if constexpr (requires { method.over_budget(state, client); }) return method.over_budget(state, client);
     else if constexpr (requires { &Me::inner; }) return over_budget(method.inner, state, client);
     else return std::nullopt;
@@ -110,20 +110,20 @@ public:
                 visit(plan[task], visits[task], workers_[worker]->workspace);
             });
             stop_if_nobody_can_go_on(plan, visits);
+            const auto pieces = [&](std::size_t count, auto&& piece) {
+                executor.for_each(count, [&](std::size_t task, std::size_t worker) {
+                    const Arena::Use inside(workers_[worker]->arena);
+                    const FlushDenormals flush;  // as the server does
+                    piece(task);
+                });
+            };
+            report.outcome = server_.close_round(Team(executor.concurrency(), pieces));
         } catch (...) {
             server_.abandon_round();
             for (std::size_t i = 0; i < plan.size(); ++i)
                 if (visits[i].sent) keep_ledger(plan[i].client, visits[i].state);
             throw;
         }
-        const auto pieces = [&](std::size_t count, auto&& piece) {
-            executor.for_each(count, [&](std::size_t task, std::size_t worker) {
-                const Arena::Use inside(workers_[worker]->arena);
-                const FlushDenormals flush;  // as the server does
-                piece(task);
-            });
-        };
-        report.outcome = server_.close_round(Team(executor.concurrency(), pieces));
         settle(plan, visits, report);
         for (const auto& worker : workers_) worker->arena.hand_back();
         report.state = fingerprint();
@@ -256,12 +256,12 @@ private:
     void visit(const Seat& seat, Visit& visit, Workspace<R>& workspace) {
         Client<Me, M> client(*setup_, seat.client, data_[seat.client], store_[seat.client]);
         try {
-            if (!detail::over_budget(setup_->method, client.state(), seat.client)) {
+            if (!detail::over_budget(setup_->method, client.state(), seat.client))
                 exchange(seat, client, visit, workspace);
-                visit.sent = true;
-            }
-        } catch (const BudgetError&) {
-            visit = {};
+        } catch (const BudgetError&) {  // nothing was sent, and what was received was for nothing
+        } catch (...) {
+            visit.state = client.take_state();
+            throw;
         }
         if (!visit.sent) server_.excuse(seat.client);
         visit.state = client.take_state();
@@ -273,6 +273,7 @@ private:
         visit.formula_down = formula_bytes(down);
         if (wire_) {
             const Bytes up = client.visit(server_.download(seat.client), workspace);
+            visit.sent = true;
             visit.bytes_up = nothing_travels<Upload> ? 0 : up.size();
             visit.formula_up = formula_bytes(io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload,
                                                                         setup_->initial.size()));
@@ -280,6 +281,7 @@ private:
             visit.sound = verdict == Verdict::accepted && client.sound();
         } else {
             auto up = client.visit(std::move(down), server_.round(), workspace);
+            visit.sent = true;
             visit.bytes_up = framed(up);
             visit.formula_up = formula_bytes(up);
             const auto verdict = seat.merged ? server_.accept(seat.client, std::move(up)) : Verdict::accepted;
@@ -292,7 +294,7 @@ private:
         for (const auto& v : visits)
             if (v.sent) return;
         if (plan.empty()) return;
-        std::optional<BudgetError> last;
+        std::optional<Overdraft> last;
         Vec<unsigned char> asked(size());
         for (std::size_t i = 0; i < plan.size(); ++i) {
             asked[plan[i].client] = 1;
@@ -300,7 +302,7 @@ private:
         }
         for (const auto& c : candidates_)
             if (!asked[c.client] && !detail::over_budget(setup_->method, store_[c.client], c.client)) return;
-        if (last) throw *last;
+        if (last) throw BudgetError(*last);
     }
     // Sent is spent, whatever came of it.
     void keep_ledger(Id client, ClientState& after) {

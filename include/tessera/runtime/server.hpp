@@ -10,6 +10,7 @@
 // round that asks nobody counts and changes nothing either: server momentum does not move on by itself.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -79,8 +80,7 @@ public:
                                   (seat.client >= clients_ ? ", which does not exist" : " twice"));
             position_of_[seat.client] = seat.merged ? static_cast<std::uint32_t>(merged++) : not_merged;
         }
-        arrived_.assign(merged, 0);
-        excused_ = 0;
+        seats_.assign(merged, Taken::waiting);
         cohort_ = drawn;
         outcome_ = {};
         uploads_.clear();
@@ -92,7 +92,7 @@ public:
     // Forgets an open round; the state was never touched.
     void abandon_round() {
         open_ = false;
-        arrived_.clear();
+        seats_.clear();
         outcome_ = {};
         uploads_.clear();
     }
@@ -102,9 +102,11 @@ public:
         return io::encode_frame(io::Kind::download, setup_->initial.size(), round_, client, send(client));
     }
 
-    // The client of this seat does not come; the quorum is of the others. From any thread, once per client and round.
+    // The client of this seat does not come; the quorum is of the others. From any thread, as accept.
     void excuse(Id client) {
-        if (position_of_[client] < not_merged) __atomic_fetch_add(&excused_, 1, __ATOMIC_RELAXED);
+        if (!open_ || client >= clients_ || position_of_[client] >= not_merged) return;
+        auto& seat = seats_[position_of_[client]];
+        if (seat == Taken::waiting) seat = Taken::excused;
     }
 
     // From any thread, at most once per client and round (a second one is counted as a duplicate when
@@ -132,13 +134,13 @@ public:
         const Working working(workspace_, team);
         Outcome result = outcome_;
         result.merged = result.verdicts[0];
-        result.counted = quorate(result);
-        if (result.counted && (result.merged > 0 || detail::hides_uploads<Me>())) {
+        result.counted = quorate();
+        if (result.counted && (result.merged > 0 || hidden)) {
             State next = state_;
             if constexpr (streams) {
                 if (streaming()) {
-                    for (std::size_t p = 0; p < arrived_.size(); ++p)
-                        if (!arrived_[p]) arrive(p, {});
+                    for (std::size_t p = 0; p < seats_.size(); ++p)
+                        if (seats_[p] != Taken::well) arrive(p, {});
                     finish_sum(setup_->method.fold, hub(), next.w, sums_.total(), next.fold);
                 } else {
                     merge_kept(next);
@@ -164,6 +166,10 @@ public:
 
 private:
     static constexpr std::uint32_t no_seat = ~0u, not_merged = ~0u - 1;
+    // What became of a seat. Where the fold hides what came, an upload that is no good takes it as well: whether the
+    // round counts must not tell.
+    enum class Taken : unsigned char { waiting, well, badly, excused };
+    static constexpr bool hidden = detail::hides_uploads<Me>();
 
     bool streaming() const { return streams && !setup_->settings.keep_uploads; }
 
@@ -174,12 +180,16 @@ private:
     Verdict admit(Id client, Upload upload) {
         if (!open_ || client >= clients_ || position_of_[client] >= not_merged) return Verdict::unexpected;
         const std::size_t position = position_of_[client];
-        if (arrived_[position]) return Verdict::duplicate;
+        if (seats_[position] == Taken::excused) return Verdict::unexpected;
+        if (seats_[position] != Taken::waiting) return Verdict::duplicate;
         if constexpr (requires { upload.from; })
             if (upload.from != client) return Verdict::unexpected;  // in another client's name
-        if (!all_finite(upload)) return Verdict::not_finite;
-        if (!detail::admits(setup_->method, state_, upload)) return Verdict::wrong_size;
-        arrived_[position] = 1;
+        const bool finite = all_finite(upload);
+        if (!finite || !detail::admits(setup_->method, state_, upload)) {
+            if (hidden) seats_[position] = Taken::badly;
+            return finite ? Verdict::wrong_size : Verdict::not_finite;
+        }
+        seats_[position] = Taken::well;
         if constexpr (streams)
             if (streaming()) {
                 arrive(position, upload);
@@ -192,31 +202,29 @@ private:
         requires streams
     {
         sum_t<std::remove_cvref_t<decltype(setup_->method.fold)>, R> sum;
-        if (arrived_[position]) lift_row<M>(setup_->method.fold, row_of(upload), state_.w, sum);
+        if (seats_[position] == Taken::well) lift_row<M>(setup_->method.fold, row_of(upload), state_.w, sum);
         sums_.arrive(setup_->method.fold, position, std::move(sum));
     }
-    // 7 of 100 meet a quorum of 0.07, which 0.07 * 100 > 7 would deny. An empty plan asks for nobody. Where the fold
-    // hides what came, an upload that is no good counts as come: whether the round counts must not tell either.
-    bool quorate(const Outcome& came) const {
-        if (arrived_.empty()) return true;
-        constexpr bool hidden = detail::hides_uploads<Me>();
-        const auto of = [&](Verdict v) { return came.verdicts[static_cast<std::size_t>(v)]; };
-        const std::size_t asked = arrived_.size() - excused_;
-        const std::size_t good = came.merged + (hidden ? of(Verdict::not_finite) + of(Verdict::wrong_size) : 0);
-        if (asked == 0 || good == 0) return hidden && setup_->settings.quorum == 0;
-        return static_cast<double>(good) / static_cast<double>(asked) >= setup_->settings.quorum;
+    // 7 of 100 meet a quorum of 0.07, which 0.07 * 100 > 7 would deny. An empty plan asks for nobody.
+    bool quorate() const {
+        if (seats_.empty()) return true;
+        const auto seats = [&](Taken how) { return std::count(seats_.begin(), seats_.end(), how); };
+        const auto asked = static_cast<std::ptrdiff_t>(seats_.size()) - seats(Taken::excused);
+        const auto came = seats(Taken::well) + seats(Taken::badly);
+        if (came == 0) return hidden && setup_->settings.quorum == 0;
+        return static_cast<double>(came) / static_cast<double>(asked) >= setup_->settings.quorum;
     }
     void merge_kept(State& next) {
         if constexpr (streams)
-            if (outcome_.verdicts[0] < arrived_.size()) {  // empty positions keep their place in the tree
-                sums_.begin(arrived_.size());
-                for (std::size_t p = 0; p < arrived_.size(); ++p) arrive(p, uploads_[p]);
+            if (outcome_.verdicts[0] < seats_.size()) {  // empty positions keep their place in the tree
+                sums_.begin(seats_.size());
+                for (std::size_t p = 0; p < seats_.size(); ++p) arrive(p, uploads_[p]);
                 finish_sum(setup_->method.fold, hub(), next.w, sums_.total(), next.fold);
                 return;
             }
         Vec<Upload> present;
-        for (std::size_t p = 0; p < arrived_.size(); ++p)
-            if (arrived_[p]) present.push_back(std::move(uploads_[p]));
+        for (std::size_t p = 0; p < seats_.size(); ++p)
+            if (seats_[p] == Taken::well) present.push_back(std::move(uploads_[p]));
         merge_at<Me, M>(setup_->method, hub(), next, std::span<const Upload>(present));
     }
 
@@ -244,8 +252,7 @@ private:
     std::size_t round_ = 0;
     bool open_ = false;
     Vec<std::uint32_t> position_of_;
-    Vec<unsigned char> arrived_;
-    std::size_t excused_ = 0;  // of the merged seats
+    Vec<Taken> seats_;  // of the merged clients, in the plan's order
     Cohort cohort_;
     Vec<Upload> uploads_;
     typename SumsOf<Me, streams>::type sums_;

@@ -254,7 +254,9 @@ namespace detail {
 
 inline std::string what_is_undefined(const TheoryConstants& c) {
     if (c.l_u > 0 && c.l_v > 0) return "";
-    const std::string zero = c.l_v > 0 ? " L_u is 0, as where nothing is shared" : " L_v is 0, as where nothing is personal";
+    const std::string zero = c.l_v > 0   ? " L_u is 0, as where nothing is shared"
+                             : c.l_u > 0 ? " L_v is 0, as where nothing is personal"
+                                         : " L_u and L_v are 0";
     return zero +
            ": chi and the leading variances, which divide by it, are not defined.";
 }
