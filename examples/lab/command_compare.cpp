@@ -59,7 +59,7 @@ void print(const Comparison& c, double confidence) {
 const std::vector<std::string> no_ablation{
     "file",      "seed",         "split_seed",          "split_file",        "threads",           "preset",
     "preset_hash", "eval_also", "final_tuning", "personal_parameters", "split_fingerprint", "ensemble_distance", "personal_distance",
-    "distillation_lesson"};
+    "distillation_lesson", "drawing_seed"};
 
 // Figures over runs of personal models: what their size gains, and what a changed setting does.
 void add_figures_of_runs(const std::vector<RunRecord>& runs, std::vector<Extra>& figures) {

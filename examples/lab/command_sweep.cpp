@@ -34,6 +34,7 @@ constexpr double usual_validation = 0.2;
 
 struct Cell {
     NamedValues settings;
+    std::vector<std::string> left_out;  // flags for a server optimizer that other cells have
     Options options;
     std::string hash;  // of all that decides its numbers
     std::string file;  // where it is kept; empty: nowhere
@@ -55,10 +56,10 @@ std::string in_words(const NamedValues& settings) {
 }
 
 // Of two names for the same settings one would have no effect.
-bool mean_the_same(const std::vector<Stage>& stages, const std::string& one, const std::string& other) {
+bool mean_the_same(const std::vector<std::string>& algorithms, const std::string& one, const std::string& other) {
     bool met = one == other;
-    for (const auto& stage : stages)
-        for (const auto& [full, usual] : entry_of(stage.options.algorithm).settings) {
+    for (const auto& algorithm : algorithms)
+        for (const auto& [full, usual] : entry_of(algorithm).settings) {
             const bool meant = tessera::detail::means(full, one);
             if (meant != tessera::detail::means(full, other)) return false;
             met = met || meant;
@@ -66,18 +67,18 @@ bool mean_the_same(const std::vector<Stage>& stages, const std::string& one, con
     return met;
 }
 
-void check_names(const NamedValues& grid, const std::vector<Stage>& stages) {
+void check_names(const NamedValues& grid, const std::vector<std::string>& algorithms) {
     for (std::size_t i = 0; i < grid.size(); ++i)
         for (std::size_t j = 0; j < i; ++j)
-            if (mean_the_same(stages, grid[j].first, grid[i].first))
+            if (mean_the_same(algorithms, grid[j].first, grid[i].first))
                 throw ConfigError("--grid: " + grid[j].first + " and " + grid[i].first +
                                   " are the same; write all values behind one name");
 }
 
-std::vector<NamedValues> product_of(const std::vector<std::string>& grid, const std::vector<Stage>& stages) {
+std::vector<NamedValues> product_of(const std::vector<std::string>& grid, const std::vector<std::string>& algorithms) {
     std::vector<NamedValues> all{{}};
     const auto named = named_values("--grid", grid);
-    check_names(named, stages);
+    check_names(named, algorithms);
     for (const auto& [name, values] : named) {
         std::vector<NamedValues> longer;
         for (const auto& cell : all) {
@@ -99,8 +100,9 @@ std::vector<NamedValues> product_of(const std::vector<std::string>& grid, const 
     return all;
 }
 
-Options with(Options o, const NamedValues& settings) {
+Options with(Options o, const NamedValues& settings, const std::vector<std::string>& left_out = {}) {
     for (const auto& [name, value] : settings) put_setting("--grid", name, value, o);
+    std::erase_if(o.set, [&](const auto& s) { return std::ranges::find(left_out, s.first) != left_out.end(); });
     return o;
 }
 
@@ -196,22 +198,62 @@ Extra table_of(const std::vector<Cell>& cells, const std::vector<Judged>& result
     return out;
 }
 
-std::vector<Cell> cells_of(const Options& o, const SweepOptions& sweep, const Task& task) {
+// Runs f, whose complaints are about a cell.
+template <class F>
+auto naming_cell(const NamedValues& settings, F&& f) {
+    try {
+        return f();
+    } catch (const ConfigError& e) {
+        throw ConfigError("--grid, cell " + in_words(settings) + ": " + e.what());
+    }
+}
+
+// What no cell reads stays, to be refused.
+std::vector<Cell> planned(const Options& o, const std::vector<NamedValues>& product) {
     std::vector<Cell> cells;
-    for (const auto& settings : product_of(sweep.grid, stages_of(o))) {
-        Cell cell{settings, with(without_outputs(o), settings), "", ""};
-        std::string identity;
-        try {  // opened once, so that a mistake in the last cell is known before the first begins
-            identity = open_stages(stages_of(cell.options), task);
-        } catch (const ConfigError& e) {
-            throw ConfigError("--grid, cell " + in_words(settings) + ": " + e.what());
+    for (const auto& settings : product) {
+        auto unread = naming_cell(settings, [&] { return unread_settings(with(o, settings)); });
+        cells.push_back({settings, std::move(unread), {}, "", ""});
+    }
+    std::vector<std::string> nowhere = cells[0].left_out;
+    for (const auto& cell : cells)
+        std::erase_if(nowhere, [&](const auto& name) {
+            return std::ranges::find(cell.left_out, name) == cell.left_out.end();
+        });
+    for (auto& cell : cells) {
+        std::erase_if(cell.left_out,
+                      [&](const auto& name) { return std::ranges::find(nowhere, name) != nowhere.end(); });
+        cell.options = with(without_outputs(o), cell.settings, cell.left_out);
+    }
+    return cells;
+}
+
+// Where nobody can tell two cells apart, choosing between them would be an answer to nothing.
+void check_apart(const std::vector<Cell>& cells) {
+    for (std::size_t i = 0; i < cells.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j) {
+            if (cells[j].hash != cells[i].hash) continue;
+            std::string names;
+            for (std::size_t k = 0; k < cells[i].settings.size(); ++k)
+                if (cells[j].settings[k] != cells[i].settings[k])
+                    names.append(names.empty() ? "" : " and ").append(cells[i].settings[k].first);
+            throw ConfigError("--grid: cells " + in_words(cells[j].settings) + " and " + in_words(cells[i].settings) +
+                              " are the same run; a more specific setting or a stage's own wins over " + names +
+                              ", or it is not read, or the values are equal");
         }
+}
+
+std::vector<Cell> cells_of(const Options& o, const SweepOptions& sweep, const Task& task) {
+    auto cells = planned(o, product_of(sweep.grid, algorithms_of(o)));
+    for (auto& cell : cells) {
+        // opened once, so that a mistake in the last cell is known before the first begins
+        auto identity = naming_cell(cell.settings, [&] { return open_stages(stages_of(cell.options), task); });
         for (const auto seed : o.seeds) identity += "seed=" + std::to_string(seed) + "\n";
         identity += "evaluated=" + std::to_string(o.evaluate_every) + "," + std::to_string(o.evaluate_last) + "\n";
         cell.hash = tessera::fingerprint(identity).hex();
         if (!o.checkpoint.empty()) cell.file = o.checkpoint + "/cells/" + cell.hash + ".json";
-        cells.push_back(std::move(cell));
     }
+    check_apart(cells);
     return cells;
 }
 
@@ -281,7 +323,7 @@ int sweep(Options o, const SweepOptions& sweep) {
     if (!chosen) throw tessera::Error("no cell of the grid ended without diverging; there is nothing to choose");
     if (!o.quiet) std::printf("chosen on validation data: %s\n", in_words(cells[*chosen].settings).c_str());
 
-    Options best = with(whole, cells[*chosen].settings);
+    Options best = with(whole, cells[*chosen].settings, cells[*chosen].left_out);
     if (!best.checkpoint.empty())
         best.checkpoint += "/chosen/" + cells[*chosen].hash;  // a larger grid may choose another
     FailedOutputs failed;

@@ -118,26 +118,18 @@ std::vector<std::uint64_t> seeds_in(const std::string& text) {
     return all;
 }
 
-lab::NamedValues each_once(const std::string& flag, const std::vector<std::string>& texts) {
-    auto all = lab::named_values(flag, texts);
-    for (auto at = all.begin(); at != all.end(); ++at)
-        if (std::find_if(all.begin(), at, [&](const auto& other) { return other.first == at->first; }) != at)
-            throw tessera::ConfigError(flag + ": " + at->first + " is set twice");
-    return all;
-}
-
 Options read(Options o, const Said& said, const CLI::App& command) {
     if (command.count("--checkpoint-every") > 0 && o.checkpoint.empty())
         throw tessera::ConfigError("--checkpoint-every needs --checkpoint DIR");
     if (command.count("--seeds") > 0) o.seeds = seeds_in(said.seeds);
-    o.set = each_once("--set", said.set);
-    o.evaluate_also = each_once("--eval-also", said.also);
+    o.set = lab::each_once("--set", said.set);
+    o.evaluate_also = lab::each_once("--eval-also", said.also);
     if (!said.dp.empty() && o.algorithm.empty() && o.stages.empty()) {  // a preset may name the one to make private
         Options with_preset = o;
         lab::apply_preset(with_preset);
         o.algorithm = with_preset.algorithm;
     }
-    lab::make_private(o, each_once("--dp", said.dp));
+    lab::make_private(o, lab::each_once("--dp", said.dp));
     return o;
 }
 

@@ -33,12 +33,6 @@ fs::path canonical(std::string path) {
     return failed ? fs::absolute(path).lexically_normal() : found;
 }
 
-bool lies_in(const fs::path& file, const fs::path& directory) {
-    for (auto above = file.parent_path(); above != above.parent_path(); above = above.parent_path())
-        if (above == directory) return true;
-    return false;
-}
-
 }  // namespace
 
 void write_text(const std::string& path, const std::string& text) {
@@ -61,7 +55,7 @@ void check_places(const std::vector<Place>& written, const std::vector<Place>& r
                                            ": both would be written there; name two places");
         for (const auto& other : read) {
             const auto from = canonical(other.path);
-            const bool among = !other.ending.empty() && one.path.ends_with(other.ending) && lies_in(where, from);
+            const bool among = !other.ending.empty() && one.path.ends_with(other.ending) && where.parent_path() == from;
             if (where == from || among)
                 throw tessera::ConfigError(one.flag + " " + one.path + ": " + other.flag + " is read from there; name "
                                            "another place");

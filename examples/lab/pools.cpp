@@ -238,7 +238,14 @@ std::vector<DataPlace> places_of(const std::string& data) {
                                                            : "";
     std::vector<DataPlace> places;
     if (kind != "synthetic" && kind != "held-out" && kind != "noise")
-        for (const auto& path : source.paths()) places.push_back({path, ending});
+        for (const auto& path : source.paths()) {
+            if (kind == "leaf" && io::detail::is_directory(path + "/train")) {
+                places.push_back({path + "/train", ending});
+                places.push_back({path + "/test", ending});
+            } else {
+                places.push_back({path, ending});
+            }
+        }
     return places;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <variant>
 
 #include <tessera/core/error.hpp>
 #include <tessera/report/seeds.hpp>
@@ -51,18 +52,21 @@ void check_companions(const Options& o) {
 
 std::vector<std::string> complete(Options& o) {
     const char* chosen = o.per_round ? "--per-round" : o.trains ? "--trains" : nullptr;
-    auto said = apply_preset(o);
     const auto as_it_is = [](const std::string& text) { return text; };
     refuse_twice("--seeds", o.seeds, [](std::uint64_t seed) { return std::to_string(seed); });
     refuse_twice("--shifts", o.shifts, as_it_is);
     refuse_twice("--augment", o.augment, as_it_is);
+    Options as_preset = o;
+    apply_preset(as_preset);
     for (const auto seed : seeds_of(o)) {
-        auto one = for_seed(o, seed);
+        auto one = for_seed(as_preset, seed);
         one.checkpoint = o.checkpoint;
         check_places(one);
     }
     if (!o.seeds.empty()) o.seed = o.seeds.front();  // whose split all share
-    adopt_split_file(o);
+    adopt_split_file(o, as_preset.data.value_or(""));
+    auto said = apply_preset(o);  // after the file, which a preset does not contradict as a flag does
+    if (as_preset.partition && look_in(*o.partition).empty()) *o.partition += look_in(*as_preset.partition);
     if (!o.validation) o.validation = 0;
     if (!o.unseen) o.unseen = 0;
     apply_defaults(o);
@@ -125,12 +129,16 @@ std::vector<tessera::report::RunRecord> run_seeds(const Options& o, const Task& 
 
 void check_learnt(const std::vector<tessera::report::RunRecord>& runs) {
     for (const auto& run : runs) {
+        const auto* rounds = run.find("rounds");  // of the last stage
+        const std::size_t last = std::min<std::size_t>(std::get<std::uint64_t>(rounds->value()), run.rounds.size());
         std::size_t visits = 0, diverged = 0;
-        for (const auto& round : run.rounds) visits += round.trained, diverged += round.diverged;
+        for (std::size_t i = run.rounds.size() - last; i < run.rounds.size(); ++i)
+            visits += run.rounds[i].trained, diverged += run.rounds[i].diverged;
         if (visits > 0 && diverged == visits)
             throw tessera::Error("all " + std::to_string(visits) + " visits of seed " +
-                                 std::to_string(tessera::report::seed_of(run)) +
-                                 " diverged: nothing was learnt, its numbers are those of the model it began with; a "
+                                 std::to_string(tessera::report::seed_of(run)) + " diverged" +
+                                 (last < run.rounds.size() ? " in the last stage" : "") +
+                                 ": nothing was learnt, its numbers are those of the model it began with; a "
                                  "smaller rate may help");
     }
 }

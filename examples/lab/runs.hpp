@@ -26,7 +26,7 @@ Options for_seed(const Options& options, std::uint64_t seed);
 // once.
 std::vector<tessera::report::RunRecord> run_seeds(const Options& options, const Task& task, FailedOutputs& failed);
 
-// Throws where every visit of a run diverged: its numbers are those of the model it began with.
+// Throws where every visit of a run's last stage diverged: its numbers are those of the model the stage began with.
 void check_learnt(const std::vector<tessera::report::RunRecord>& runs);
 
 }  // namespace lab

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
@@ -52,8 +53,21 @@ struct ServerFold {
             case Server::yogi: adaptive<tessera::fold::SecondMoment::yogi>().around(hub, w, memory, inward); return;
         }
     }
-    void validate() const {
+    struct Unread {
+        std::string name, readers;  // a or b
+    };
+    // What is given and the chosen optimizer would pass over.
+    std::vector<Unread> unread() const {
         using enum Server;
+        std::vector<Unread> all;
+        const auto read_by = [&](std::initializer_list<Server> readers, const char* name, bool given) {
+            std::string words;
+            for (const Server each : readers) {
+                if (!given || each == server) return;
+                words.append(words.empty() ? "" : " or ").append(tessera::detail::text_of(each));
+            }
+            all.push_back({name, words});
+        };
         read_by({momentum}, "server_momentum", server_momentum != own);
         read_by({momentum}, "nesterov", nesterov);
         read_by({adam}, "server_adam", server_adam != AdamForm::reddi);
@@ -62,22 +76,18 @@ struct ServerFold {
         read_by({adagrad, adam, yogi}, "tau", tau != own);
         read_by({adagrad, adam, yogi}, "v0", v0 != own);
         read_by({adagrad, adam, yogi}, "bias_corrected", bias_corrected);
+        return all;
+    }
+    void validate() const {
+        for (const auto& [name, readers] : unread())
+            throw tessera::ConfigError(name + " is not read with server=" + tessera::detail::text_of(server) +
+                                       "; set server=" + readers + ", or leave it out");
         momentum_fold().validate();
-        if (server == adagrad) adaptive<tessera::fold::SecondMoment::adagrad>().validate();
+        if (server == Server::adagrad) adaptive<tessera::fold::SecondMoment::adagrad>().validate();
         else adaptive<tessera::fold::SecondMoment::adam>().validate();
     }
 
 private:
-    // A setting that the chosen optimizer would pass over is a mistake.
-    void read_by(std::initializer_list<Server> readers, const char* name, bool given) const {
-        std::string words;
-        for (const Server each : readers) {
-            if (!given || each == server) return;
-            words.append(words.empty() ? "" : " or ").append(tessera::detail::text_of(each));
-        }
-        throw tessera::ConfigError(std::string(name) + " is not read with server=" + tessera::detail::text_of(server) +
-                                   "; set server=" + words + ", or leave it out");
-    }
     // With server = mean a rate alone: SGD on the server.
     tessera::fold::ServerMomentum<> momentum_fold() const {
         tessera::fold::ServerMomentum<> fold{.nesterov = nesterov};

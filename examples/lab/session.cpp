@@ -45,7 +45,7 @@ Configuration configuration_of(const Stage& stage, const Configuration& of_metho
                       {"preset", o.preset},
                       {"data", *o.data},
                       {"normalise", *o.normalise},
-                      {"partition", o.split_unexplained ? not_known : *o.partition},
+                      {"partition", o.split_unexplained ? not_known + look_in(*o.partition) : *o.partition},
                       {"clients", *o.clients},
                       {"unseen", *o.unseen},
                       {"validation", o.split_unexplained ? Setting(not_known) : Setting(*o.validation)},
@@ -55,12 +55,14 @@ Configuration configuration_of(const Stage& stage, const Configuration& of_metho
                       {"trains", *o.trains + " clients"},
                       {"batch", *o.batch},
                       {"seed", o.seed},
-                      {"split_seed", *o.split_seed},
+                      {"split_seed", o.split_unexplained ? Setting(not_known) : Setting(*o.split_seed)},
                       {"quorum", o.quorum},
                       {"stateless", o.stateless}};
     if (!o.preset.empty()) all.emplace_back("preset_hash", o.preset_hash);
     if (o.aux) all.emplace_back("aux", *o.aux);
     if (!o.augment.empty()) all.emplace_back("augment", joined(o.augment));
+    // It draws copies and public data too, and that much of it is known.
+    if (o.split_unexplained && (o.aux || !o.augment.empty())) all.emplace_back("drawing_seed", *o.split_seed);
     if (o.scope) all.emplace_back("scope", *o.scope);
     if (!o.split_file.empty()) all.emplace_back("split_file", o.split_file);
     all.insert(all.end(), of_method.begin(), of_method.end());

@@ -113,7 +113,11 @@ std::vector<ShiftedImages> shifts_in_files(const Options& o, const tessera::data
 
 std::vector<ShiftedImages> shifts_of(const Options& o, const tessera::data::FederatedDataset& clients,
                                      const tessera::data::Dataset& like) {
-    return o.shift_dir.empty() ? made_shifts(o, clients, like) : shifts_in_files(o, like);
+    auto all = o.shift_dir.empty() ? made_shifts(o, clients, like) : shifts_in_files(o, like);
+    for (auto at = all.begin(); at != all.end(); ++at)
+        if (std::find_if(all.begin(), at, [&](const auto& other) { return other.name == at->name; }) != at)
+            throw tessera::ConfigError("--shifts: " + at->name + " stands twice");
+    return all;
 }
 
 void check_shifts(const Options& o, const tessera::data::FederatedDataset& clients,

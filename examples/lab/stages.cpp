@@ -11,14 +11,17 @@
 #include "counts.hpp"
 #include "methods.hpp"
 #include "outputs.hpp"
+#include "server_fold.hpp"
+#include "settings.hpp"
 
 namespace lab {
 namespace {
 
 using tessera::ConfigError;
+using tessera::detail::means;
 
 bool has_setting(const Entry& entry, const std::string& name) {
-    return std::ranges::any_of(entry.settings, [&](const auto& s) { return tessera::detail::means(s.first, name); });
+    return std::ranges::any_of(entry.settings, [&](const auto& s) { return means(s.first, name); });
 }
 
 bool distils(const Entry& entry) { return has_setting(entry, "kd_steps"); }
@@ -44,11 +47,65 @@ std::vector<std::vector<std::string>> words_of_stages(const std::string& text) {
     return all;
 }
 
+// Of what is set for a stage, the names of nothing but server settings that the chosen optimizer passes over.
+std::vector<std::string> passed_over(const Options& o) {
+    constexpr std::string_view one = "server_adam";
+    const auto& all = entry_of(o.algorithm).settings;
+    const auto found = std::ranges::find_if(all, [&](const auto& s) { return means(s.first, one); });
+    if (found == all.end()) return {};
+    const auto prefix = found->first.substr(0, found->first.size() - one.size());
+    ServerFold fold;
+    auto of_server = tessera::detail::settings_in(fold);
+    for (auto& setting : of_server) setting.name = prefix + setting.name;
+    const auto concerns_server = [&](const std::string& name) {
+        return std::ranges::any_of(of_server, [&](const auto& s) { return means(s.name, name); });
+    };
+    Options its = o;
+    std::erase_if(its.set, [&](const auto& s) { return !concerns_server(s.first); });
+    std::erase_if(its.offers, [&](const Offer& s) { return !concerns_server(s.name); });
+    set_all(of_server, its);
+
+    std::vector<std::string> unread, names;
+    for (const auto& each : fold.unread()) unread.push_back(prefix + each.name);
+    const auto judge = [&](const std::string& name) {
+        if (concerns_server(name) && std::ranges::all_of(all, [&](const auto& s) {
+                return !means(s.first, name) || std::ranges::find(unread, s.first) != unread.end();
+            }))
+            names.push_back(name);
+    };
+    for (const auto& [name, value] : its.set) judge(name);
+    for (const auto& offer : its.offers) judge(offer.name);
+    return names;
+}
+
+bool passes_over(const Options& o, const std::string& name) {
+    const auto names = passed_over(o);
+    return std::ranges::find(names, name) != names.end();
+}
+
+bool reads(const Stage& stage, const std::string& name) {
+    return has_setting(entry_of(stage.options.algorithm), name) && !passes_over(stage.options, name);
+}
+
+// A flag that stages share is for those whose server optimizer reads it, if there is one.
+void leave_to_readers(std::vector<Stage>& stages, const NamedValues& shared, const std::vector<NamedValues>& said) {
+    for (const auto& [flag, value] : shared) {
+        const auto& name = flag;
+        if (std::ranges::none_of(stages, [&](const Stage& s) { return reads(s, name); })) continue;
+        for (std::size_t i = 0; i < stages.size(); ++i) {
+            const bool own = std::ranges::find(said[i], name, &NamedValues::value_type::first) != said[i].end();
+            auto& o = stages[i].options;
+            if (!own && passes_over(o, name)) std::erase_if(o.set, [&](const auto& s) { return s.first == name; });
+        }
+    }
+}
+
 std::vector<Stage> read_stages(const std::string& text, const Options& common) {
     std::vector<Stage> stages;
+    std::vector<NamedValues> all_said;
     for (const auto& words : words_of_stages(text)) {
         const std::string where = "--stages, " + words[0] + ":";
-        const auto said = named_values(where, {words.begin() + 1, words.end()});
+        const auto said = each_once("--stages, " + words[0], {words.begin() + 1, words.end()});
         if (words[0] == "tune") {
             if (stages.empty()) throw ConfigError("--stages: tune comes after the stage whose models it tunes");
             if (said.empty()) throw ConfigError("--stages, tune: say how, as in tune_epochs=5 or tune_steps=1");
@@ -63,11 +120,27 @@ std::vector<Stage> read_stages(const std::string& text, const Options& common) {
         o.algorithm = words[0];
         o.set.clear();
         if (!entry.scoped) o.scope.reset();
+        // The stage's own word wins, also over a name that is more qualified.
+        const auto has_own = [&](const std::string& name) {
+            return std::ranges::any_of(said, [&](const auto& own) { return means(name, own.first); });
+        };
         for (const auto& [name, value] : common.set)
-            if (has_setting(entry, name)) o.set.emplace_back(name, value);
+            if (has_setting(entry, name) && !has_own(name)) o.set.emplace_back(name, value);
+        std::erase_if(o.offers, [&](const Offer& offer) { return has_own(offer.name); });
         for (const auto& [name, value] : said) put_setting(where, name, value, o);
         stages.push_back(std::move(stage));
+        all_said.push_back(said);
     }
+    leave_to_readers(stages, common.set, all_said);
+    return stages;
+}
+
+// Without those that a preset puts first.
+std::vector<Stage> asked_stages(const Options& o) {
+    if (o.stages.empty()) return {{.options = o}};
+    if (!o.algorithm.empty()) throw ConfigError("give --algorithm or --stages, not both");
+    auto stages = read_stages(o.stages, o);
+    if (stages.empty()) throw ConfigError("--stages: write ALGORITHM NAME=VALUE ..., stages separated by ;");
     return stages;
 }
 
@@ -112,6 +185,9 @@ void complete(Stage& stage) {
     if (*o.per_round > *o.clients)
         throw ConfigError("--per-round is " + std::to_string(*o.per_round) + ", above --clients " +
                           std::to_string(*o.clients));
+    const auto unread = passed_over(o);
+    std::erase_if(o.offers,
+                  [&](const Offer& offer) { return std::ranges::find(unread, offer.name) != unread.end(); });
 }
 
 // What is wrong with a stage's settings. Where it goes away with a line of a preset, that line is named.
@@ -251,12 +327,36 @@ NamedValues named_values(const std::string& flag, const std::vector<std::string>
     return all;
 }
 
+NamedValues each_once(const std::string& flag, const std::vector<std::string>& texts) {
+    auto all = named_values(flag, texts);
+    for (auto at = all.begin(); at != all.end(); ++at)
+        if (std::find_if(all.begin(), at, [&](const auto& other) { return other.first == at->first; }) != at)
+            throw ConfigError(flag + ": " + at->first + " is set twice");
+    return all;
+}
+
+std::vector<std::string> algorithms_of(const Options& o) {
+    std::vector<std::string> names;
+    for (const auto& stage : asked_stages(o)) names.push_back(entry_of(stage.options.algorithm).name);
+    return names;
+}
+
+std::vector<std::string> unread_settings(const Options& o) {
+    const auto stages = asked_stages(o);
+    std::vector<std::string> names;
+    for (const auto& stage : stages)
+        for (const auto& name : passed_over(stage.options)) {
+            const bool set = std::ranges::find(o.set, name, &NamedValues::value_type::first) != o.set.end();
+            if (set && std::ranges::none_of(stages, [&](const Stage& s) { return reads(s, name); }))
+                names.push_back(name);
+        }
+    return names;
+}
+
 std::vector<Stage> stages_of(const Options& o) {
     std::vector<Stage> stages;
     if (!o.stages.empty()) {
-        if (!o.algorithm.empty()) throw ConfigError("give --algorithm or --stages, not both");
-        stages = read_stages(o.stages, o);
-        if (stages.empty()) throw ConfigError("--stages: write ALGORITHM NAME=VALUE ..., stages separated by ;");
+        stages = asked_stages(o);
         check_shared_flags(stages, o);
     } else {
         entry_of(o.algorithm);

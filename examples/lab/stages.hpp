@@ -4,8 +4,8 @@
 //   fedavg rounds=50 rate=0.1; fedalt rounds=50 rate=0.01; tune tune_epochs=5
 //
 // A stage is an algorithm and NAME=VALUE: rounds, per_round, batch, trains, scope, or a setting of the algorithm. What
-// it does not say comes from the flags. `tune` trains nothing: the stage before it is evaluated once more, served like
-// this.
+// it does not say comes from the flags and presets; its own word wins over theirs. `tune` trains nothing: the stage
+// before it is evaluated once more, served like this.
 #pragma once
 
 #include <string>
@@ -18,6 +18,12 @@ namespace lab {
 
 // Everything that can be known to be wrong without the data is.
 std::vector<Stage> stages_of(const Options& options);
+
+// Of the stages that flags and settings are for.
+std::vector<std::string> algorithms_of(const Options& options);
+
+// The names the user sets that no stage reads, since its server optimizer passes over them.
+std::vector<std::string> unread_settings(const Options& options);
 
 // Whether a stage trains with noise for single examples.
 bool hides_examples(const Options& options);
@@ -38,5 +44,7 @@ void refuse_choice_of_clients(const std::string& algorithm, const std::string& f
 void put_setting(const std::string& where, const std::string& name, const std::string& value, Options& options);
 
 NamedValues named_values(const std::string& flag, const std::vector<std::string>& texts);
+// Throws where a name stands twice.
+NamedValues each_once(const std::string& flag, const std::vector<std::string>& texts);
 
 }  // namespace lab

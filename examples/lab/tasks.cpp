@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <tessera/core/by_name.hpp>
@@ -88,7 +89,6 @@ using NormedDnn = nn::Network<float, In,
 // What a split file says of how it was dealt.
 constexpr const char *note_partition = "partition", *note_split_seed = "split_seed", *note_validation = "validation";
 
-std::string shown(const std::string& text) { return text; }
 template <class T>
 std::string shown(const T& value) {
     return tessera::detail::text_of(value);
@@ -96,6 +96,20 @@ std::string shown(const T& value) {
 
 // The part of --partition that deals examples; what follows changes how they look.
 std::string dealing_in(const std::string& partition) { return partition.substr(0, partition.find('+')); }
+
+// dirichlet:0.50 is dirichlet:0.5.
+bool same_dealing(const std::string& one, const std::string& other) {
+    const auto number = [](const std::string& name) -> std::optional<double> {
+        const auto colon = name.find(':');
+        if (colon == name.npos) return std::nullopt;
+        double value = 0;
+        const char* end = name.data() + name.size();
+        const auto read = std::from_chars(name.data() + colon + 1, end, value);
+        return read.ec == std::errc{} && read.ptr == end ? std::optional(value) : std::nullopt;
+    };
+    const bool same_kind = one.substr(0, one.find(':')) == other.substr(0, other.find(':'));
+    return one == other || (same_kind && number(one) && number(one) == number(other));
+}
 
 // For each client the owner of what it holds.
 std::vector<std::string> owners_in(const tessera::data::Split& split, const tessera::data::Pool& pool) {
@@ -110,8 +124,6 @@ tessera::data::FederatedDataset make_synthetic(const Options& o) {
     if (*o.partition != "natural")
         throw ConfigError("--partition " + *o.partition +
                           ": synthetic clients come with their own data; use natural");
-    if (!o.split_file.empty())
-        throw ConfigError("--split-file " + o.split_file + ": synthetic clients come with their own data");
     SyntheticSettings s{.alpha = 0.5,
                         .beta = 0.5,
                         .clients = *o.clients,
@@ -148,33 +160,48 @@ void settle_normalisation(Options& o) {
                           " holds other numbers; use standard, each or none");
 }
 
-void adopt_split_file(Options& o) {
-    if (o.split_file.empty() || !tessera::io::exists(o.split_file)) return;
+void adopt_split_file(Options& o, const std::string& data) {
+    if (o.split_file.empty()) return;
+    if (data.starts_with("synthetic"))
+        throw ConfigError("--split-file " + o.split_file + ": synthetic clients come with their own data");
+    if (!tessera::io::exists(o.split_file)) return;
     const auto head = tessera::io::read_split_head(o.split_file);
-    const auto adopt = [&]<class T>(const std::string& flag, std::optional<T>& option, const T& dealt, const T& asked) {
-        if (!option) option = dealt;
-        else if (asked != dealt)
-            throw ConfigError("--split-file " + o.split_file + ": it was dealt with " + flag + " " + shown(dealt) +
-                              ", not " + shown(asked) + "; leave " + flag + " out, or name another file");
+    const auto refuse = [&](const std::string& flag, const std::string& dealt, const std::string& asked) {
+        throw ConfigError("--split-file " + o.split_file + ": it was dealt with " + flag + " " + dealt + ", not " +
+                          asked + "; leave " + flag + " out, or name another file");
     };
-    const auto adopt_note = [&]<class T>(const std::string& note, const std::string& flag, std::optional<T>& option,
-                                         const T& asked) {
+    const auto adopt = [&]<class T>(const std::string& flag, std::optional<T>& option, const T& dealt) {
+        if (option && *option != dealt) refuse(flag, shown(dealt), shown(*option));
+        option = dealt;
+    };
+    const auto adopt_partition = [&](const std::string& dealt) {
+        const std::string asked = o.partition.value_or(dealt), dealing = dealing_in(asked);
+        if (!same_dealing(dealing, dealt)) refuse("--partition", dealt, dealing);
+        o.partition = dealt + asked.substr(dealing.size());
+    };
+    const auto noted = [&](const std::string& note) -> std::optional<std::string> {
         const auto found = std::ranges::find(head.notes, note, &tessera::io::SplitNotes::value_type::first);
-        if (found == head.notes.end()) {
-            o.split_unexplained = true;
-            return;
-        }
-        T dealt{};
-        if constexpr (std::same_as<T, std::string>) dealt = found->second;
-        else tessera::detail::read_text("--split-file " + o.split_file + ", " + note, found->second, dealt);
-        adopt(flag, option, dealt, asked);
+        if (found == head.notes.end()) o.split_unexplained = true;
+        return found == head.notes.end() ? std::nullopt : std::optional(found->second);
     };
-    adopt("--clients", o.clients, static_cast<std::size_t>(head.clients + head.unseen), o.clients.value_or(0));
-    adopt("--unseen", o.unseen, static_cast<std::size_t>(head.unseen), o.unseen.value_or(0));
-    adopt_note(note_partition, "--partition", o.partition, dealing_in(o.partition.value_or("")));
-    adopt_note(note_split_seed, "--split-seed", o.split_seed, o.split_seed.value_or(0));
-    adopt_note(note_validation, "--validation", o.validation, o.validation.value_or(0));
+    const auto adopt_note = [&]<class T>(const std::string& note, const std::string& flag, std::optional<T>& option) {
+        T dealt{};
+        const auto text = noted(note);
+        if (!text) return;
+        tessera::detail::read_text("--split-file " + o.split_file + ", " + note, *text, dealt);
+        adopt(flag, option, dealt);
+    };
+    adopt("--clients", o.clients, static_cast<std::size_t>(head.clients + head.unseen));
+    adopt("--unseen", o.unseen, static_cast<std::size_t>(head.unseen));
+    if (const auto dealt = noted(note_partition)) adopt_partition(*dealt);
+    else if (o.partition)
+        throw ConfigError("--partition " + *o.partition + ": --split-file " + o.split_file +
+                          " is there and does not say how it was dealt; leave --partition out, or name another file");
+    adopt_note(note_split_seed, "--split-seed", o.split_seed);
+    adopt_note(note_validation, "--validation", o.validation);
 }
+
+std::string look_in(const std::string& partition) { return partition.substr(dealing_in(partition).size()); }
 
 Clients make_clients(const Options& o) {
     using namespace tessera::data;
@@ -183,7 +210,7 @@ Clients make_clients(const Options& o) {
         return {{normalised(clients.pool(), *o.normalise, trained_on(clients.split())), clients.split()}};
     }
     const auto& pool = pool_of(*o.data);
-    const bool natural = dealing_in(*o.partition) == "natural";
+    const bool natural = !o.split_unexplained && dealing_in(*o.partition) == "natural";
     if (natural && pool.clients.empty())
         throw ConfigError("--partition " + *o.partition + ": " + *o.data + " does not come with clients of its own");
     if (natural && *o.clients != pool.clients.size())
@@ -213,7 +240,7 @@ Clients make_clients(const Options& o) {
     };
     auto split = dealt();
     auto as_read = normalised(examples, *o.normalise, trained_on(split));
-    auto names = natural && !o.split_unexplained ? owners_in(split, pool) : std::vector<std::string>{};
+    auto names = natural ? owners_in(split, pool) : std::vector<std::string>{};
     return {seen_by_name(*o.partition, {std::move(as_read), std::move(split)}), std::move(names)};
 }
 

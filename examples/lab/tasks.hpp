@@ -37,8 +37,11 @@ struct Clients {
     std::vector<std::string> names{};  // one for each, where the data have names
 };
 
-// Takes from a --split-file that is there how it was dealt, and refuses flags that say otherwise.
-void adopt_split_file(Options& options);
+// Takes from a --split-file that is there how it was dealt, and refuses flags that say otherwise, and data that come
+// dealt.
+void adopt_split_file(Options& options, const std::string& data);
+// "+rotation:45" of "dirichlet:0.3+rotation:45": what does not deal.
+std::string look_in(const std::string& partition);
 Clients make_clients(const Options& options);
 // The same clients, less what --aux held-out:SHARE takes of each one's training examples for the server.
 tessera::data::FederatedDataset less_held_out(tessera::data::FederatedDataset clients, const Options& options);

@@ -143,7 +143,7 @@ def resume(program, folder):
     expect("checksum" in result.stderr and newest.name in result.stderr, f"no word about the torn file: {result.stderr}")
     expect(final_hash(broken) == final_hash(whole), "resumed from the checkpoint before the torn one, the hash differs")
     result = lab(program, *arguments, "--seed", "5", "--checkpoint", directory, "--resume")
-    expect(result.returncode == 2 and "other settings" in result.stderr, "a checkpoint of another run was taken")
+    expect(result.returncode == 2 and "(it has seed=1, this run seed=5)" in result.stderr, f"another run: {result.stderr}")
     private_rounds(program, folder)
 
 
@@ -284,6 +284,12 @@ def bad_input(program, folder):
                                    "--trace " + str(labels)),
         "output among LEAF's files": (lambda: ["--data", f"leaf:{folder}", "--json", folder / "train" / "all.json"],
                                       "--data is read from there"),
+        "output among LEAF's tests": (lambda: ["--data", f"leaf:{folder}", "--json", folder / "test" / "all.json"],
+                                      "--data is read from there"),
+        "output beside LEAF's files": (lambda: ["--data", f"leaf:{folder}", "--json", folder / "all.json"],
+                                       "train: holds no .json file"),
+        "output below LEAF's files": (lambda: ["--data", f"leaf:{folder}", "--json", folder / "train" / "own" / "all.json"],
+                                      "train: holds no .json file"),
         "output over public data": (lambda: [*images_of_two(), "--aux", f"idx:{images},{labels}2", "--csv", f"{labels}2"],
                                     "--aux is read from there"),
         "output over the preset": (lambda: ["--preset", preset, "--json", preset], "--preset is read from there"),
@@ -301,7 +307,14 @@ def bad_input(program, folder):
         "served in two ways": (lambda: ["--data", "synthetic", "--algorithm", "fedavg-ft", "--eval-also", "tune_epochs=1",
                                         "--eval-also", "tune_epochs=2"], "--eval-also: tune_epochs is set twice"),
         "a setting twice": (lambda: ["--data", "synthetic", "--set", "rate=1", "--set", "rate=2"], "--set: rate is set twice"),
+        "a setting of a stage twice": (lambda: ["--data", "synthetic", "--stages", "fedavg rate=0.1 rate=0.2"],
+                                       "--stages, fedavg: rate is set twice"),
+        "tau of no stage": (lambda: [*tiny, "--stages", "fedavg rounds=1; fedavg-ft rounds=1", "--set", "tau=0.01"],
+                            "tau is not read with server=mean"),
+        "tau of the wrong stage": (lambda: [*tiny, "--stages", "fedavg rounds=1 tau=0.1; fedavg-ft rounds=1 server=adam",
+                                            "--set", "tau=0.01"], "tau is not read with server=mean"),
         "a shift twice": (lambda: ["--data", "synthetic", "--shifts", "none,none"], "--shifts: none stands twice"),
+        "a shift and all of them": (lambda: [*images_of_two(), "--shifts", "all,noise:2"], "--shifts: noise:2 stands twice"),
         "a directory of no shifts": (lambda: ["--data", "synthetic", "--shift-dir", folder], "--shift-dir needs --shifts"),
         "copies of private examples": (lambda: [*images_of_two(), "--augment", "flip", "--dp", "noise=1"],
                                        "--augment: fedavg-dp accounts for each example once"),
@@ -440,6 +453,8 @@ def diverged_visits(program, folder):
     said = ran(lab(program, *SMALL[:-1], "--model", "dnn", "--stages", stages)).stdout
     expect("stage fedavg: 14 of 14 visits diverged" in said and "stage fedavg-2" not in said.replace(", stage fedavg-2", ""),
            f"one stage of two: {said}")
+    lost = lab(program, *SMALL, "--model", "dnn", "--stages", "fedavg rounds=3 rate=0.01; fedavg rounds=2 rate=1e30")
+    expect(lost.returncode == 1 and "all 14 visits of seed 1 diverged in the last stage" in lost.stderr, f"{lost.stderr}")
     expect("diverged" not in ran(lab(program, *SMALL[:-1], "--rounds", "2")).stdout, "nothing diverged")
 
 
@@ -548,16 +563,35 @@ def split_files(program, folder):
         result = lab(program, *data, flag, other)
         expect(result.returncode == 2 and f"dealt with {flag} {how[flag]}, not {other}" in result.stderr, f"{flag}: {result.stderr}")
         expect(split.read_text() == text, "a refused run changed the file")
+    ran(lab(program, *data, "--partition", "dirichlet-fixed:0.60", "--json", out))
+    agree(json.loads(out.read_text())["config"])
+    for other in ("dirichlet:0.6", "dirichlet-fixed:0.61", "dirichlet-fixed:0.6x", "dirichlet-fixed:"):
+        expect(lab(program, *data, "--partition", other).returncode == 2, f"{other} is another partition")
+    preset = folder / "dealt.ini"
+    preset.write_text("clients = 5\npartition = iid\n")
+    ran(lab(program, *data, "--preset", preset, "--json", out))
+    agree(json.loads(out.read_text())["config"])
+    result = lab(program, *data, "--preset", preset, "--clients", "5")
+    expect(result.returncode == 2 and "dealt with --clients 8, not 5; leave --clients out" in result.stderr, result.stderr)
 
+    def synthetic():
+        result = lab(program, "run", "--data", "synthetic", "--rounds", "1", "--split-file", split)
+        expect(result.returncode == 2 and result.stderr.startswith(f"tessera-lab: --split-file {split}: synthetic clients"),
+               result.stderr)
+
+    synthetic()
     lines = [line for line in text.splitlines(True) if not line.startswith(("note ", "checksum "))]
     old = "".join(lines).replace("tessera-split 2", "tessera-split 1")
     split.write_text(old + f"checksum {crc32c(old.encode()):08x}\n")
     ran(lab(program, *data, "--json", out))
     report = json.loads(out.read_text())
     agree(report["config"], ("clients", "unseen", "split_fingerprint"))
-    expect({report["config"][n] for n in ("partition", "validation")} == {"not known"}, f"{report['config']}")
+    expect({report["config"][n] for n in ("partition", "validation", "split_seed")} == {"not known"}, f"{report['config']}")
     expect(any("does not say how it was dealt" in note for note in report["notes"]), f"{report['notes']}")
     expect(lab(program, *data, "--clients", "9").returncode == 2, "the number of clients is known to old files too")
+    result = lab(program, *data, "--partition", "iid")
+    expect(result.returncode == 2 and "does not say how it was dealt; leave --partition out" in result.stderr, result.stderr)
+    synthetic()
 
 
 def crc32c(data):
@@ -797,6 +831,14 @@ def specific_settings(program, folder):
     expect("  tune.rate=0.01 [the flag wins]\n" in said and "  rate=0.05 [but tune.rate=0.2] [but v.rate=0.3]\n" in said, said)
     got, _ = config("--stages", "fedavg batch=0 rounds=1")
     expect(got["batch"] == 0, f"all data of a client at once, in a stage: {got}")
+    got, _ = config("--stages", "fedavg rounds=1 rate=0.05; fedavg-ft rounds=1 rate=0.01", "--set", "local.rate=0.3")
+    expect((got["fedavg.local.rate"], got["local.rate"]) == (0.05, 0.01), f"a stage's own rate: {got}")
+    got, _ = config("--stages", "fedavg rounds=1; fedavg-ft rounds=1 rate=0.01", "--set", "local.rate=0.3")
+    expect((got["fedavg.local.rate"], got["local.rate"]) == (0.3, 0.01), f"a stage that says no rate: {got}")
+    mine = folder / "before.ini"
+    mine.write_text("algorithm = fedavg-ft\nbefore = fedavg rounds=1 rate=0.05\n[set]\nlocal.rate = 0.3\n")
+    got, _ = config("--preset", mine)
+    expect((got["fedavg.local.rate"], got["local.rate"]) == (0.05, 0.3), f"a rate of the stage before: {got}")
 
 
 def server_optimizers(program, folder):
@@ -813,6 +855,17 @@ def server_optimizers(program, folder):
     expect(end("server=adam", "b2=0.999", "tau=1e-8", "bias_corrected=true") == torch, "a corrected v starts at 0")
     expect(end("server=adam", "server_adam=reddi") == end("server=adam", "v0=1e-6") != torch, "Reddi's Adam starts at tau^2")
     expect(end("server=adam", "tau=0.01") == end("server=adam", "tau=0.01", "v0=1e-4"), "v0 follows tau")
+    preset, out = folder / "adam.ini", folder / "shared.json"
+    preset.write_text("algorithm = fedavg\n[set]\nserver = adam\nb2 = 0.9\n")
+    asked = [*SMALL, "--rounds", "3", "--preset", preset, "--json", out]
+    ran(lab(program, *asked, "--set", "server=mean"))
+    expect(final_hash(out) == end(), "a preset's b2 stays behind with its server")
+    refused = lab(program, *asked, "--set", "server=mean", "--set", "b2=0.8")
+    expect(refused.returncode == 2 and "b2 is not read" in refused.stderr, f"a flag's b2 is refused: {refused.stderr}")
+    ran(lab(program, *SMALL, "--json", out, "--stages", "fedavg rounds=1 server=adam; fedavg-ft rounds=1", "--set", "tau=0.01"))
+    config = json.loads(out.read_text())["config"]
+    taus = [value for name, value in config.items() if name.endswith(".tau")]
+    expect(sorted(taus) == [-1, 0.01], f"tau is for the stage that reads it: {taus}")
 
 
 def presets_by_hash(program, listed):
@@ -1187,10 +1240,17 @@ def sweep(program, folder):
                         (["--grid", "local.rate=0.1", "rate=0.2"], "--grid: local.rate and rate are the same"),
                         (["--grid", "rate=0.2", "local.rate=0.1"], "--grid: rate and local.rate are the same"),
                         (["--grid", "rate=0.1,0.2,0.1"], "--grid rate: 0.1 stands twice"),
+                        (["--grid", "rate=0.001,0.1", "--set", "local.rate=0.1"],
+                         "cells rate=0.001 and rate=0.1 are the same run; a more specific setting"),
+                        (["--grid", "rate=0.1,0.10"], "cells rate=0.1 and rate=0.10 are the same run"),
+                        (["--grid", "server=mean,momentum", "--set", "tau=0.01"], "tau is not read with server=mean"),
                         (["--grid", "rate=1", "--validation", "0"], "--validation 0: a sweep chooses on validation data")]:
         result = lab(program, "sweep", *common, *asked)
         expect(result.returncode == 2 and text in result.stderr and len(result.stderr.splitlines()) == 1,
                f"{asked}: exit {result.returncode}, {result.stderr}")
+    said = ran(lab(program, "sweep", *common, "--grid", "server=mean,adam,yogi", "--set", "tau=1e-3", "--json", out)).stdout
+    expect([line.split("  ")[0] for line in said.splitlines()[:3]] == ["server=mean", "server=adam", "server=yogi"],
+           f"a flag for some of the servers: {said}")
     hopeless = lab(program, "sweep", *common, "--grid", "rate=1e30")
     expect(hopeless.returncode == 1 and "diverg" in hopeless.stderr, f"nothing to choose: {hopeless.stderr}")
 

@@ -203,6 +203,36 @@ TEST_CASE("runs that differ in their seed alone are one line with a band") {
     CHECK(count(figure(to_html(apart, "Three"), "accuracy"), "class=\"band\"") == 0);
 }
 
+TEST_CASE("runs are called by as many settings as tell each from all others, two where one would do") {
+    const auto called = [](const std::vector<RunRecord>& runs) {
+        const std::string page = to_html(runs, "Names"), begin = "<li>", end = ": a note</li>";
+        std::vector<std::string> names;
+        for (auto at = page.find(end); at != page.npos; at = page.find(end, at + 1)) {
+            const auto from = page.rfind(begin, at) + begin.size();
+            names.push_back(page.substr(from, at - from));
+        }
+        return names;
+    };
+    std::vector<RunRecord> all;
+    for (const double rate : {0.1, 0.2})
+        for (std::size_t seed = 1; seed <= 2; ++seed) {
+            all.push_back(some_run(seed, 0.8));
+            all.back().set("split_seed", seed);
+            all.back().set("steps", 5);
+            all.back().set("rate", rate);
+            all.back().notes = {"a note"};
+        }
+    using Names = std::vector<std::string>;
+    CHECK(called(all) == Names{"ditto seed=1, split_seed=1, rate=0.1", "ditto seed=2, split_seed=2, rate=0.1",
+                               "ditto seed=1, split_seed=1, rate=0.2", "ditto seed=2, split_seed=2, rate=0.2"});
+    CHECK(called({all[0], all[1]}) == Names{"ditto seed=1, split_seed=1", "ditto seed=2, split_seed=2"});
+    CHECK(called({all[0], all[2]}) == Names{"ditto rate=0.1", "ditto rate=0.2"});
+    all[2] = all[0];
+    CHECK(called({all[0], all[2]}) == Names{"ditto #1", "ditto #2"});
+    all[2].set("augment", "flip");  // which the other does not have
+    CHECK(called({all[0], all[2]}) == Names{"ditto", "ditto augment=flip"});
+}
+
 TEST_CASE("three methods with three seeds each have three colours and three names, in every figure") {
     std::vector<RunRecord> all;
     for (const char* name : {"apfl", "ditto", "fedrep"})

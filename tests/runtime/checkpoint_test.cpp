@@ -109,7 +109,24 @@ TEST_CASE("a checkpoint of another run is refused with the difference") {
         read_checkpoint(file, run, "rate=0.2\nbatch=5\n"),
         (file + ": the checkpoint is of a run with other settings (it has rate=0.1, this run rate=0.2)").c_str(),
         IoError);
+    const auto says = [&](const std::string& written, const std::string& asked) -> std::string {
+        write_checkpoint(file, run, written);
+        try {
+            read_checkpoint(file, run, asked);
+        } catch (const IoError& e) {
+            return std::string(e.what()).substr((file + ": the checkpoint is of a run with other settings ").size());
+        }
+        return "";
+    };
+    // A setting that one of them lacks, with others behind it, and one that begins like another.
+    CHECK(says("augment=flip\nrate=0.1\n", "rate=0.1\n") == "(it has augment=flip, this run none)");
+    CHECK(says("rate=0.1\n", "augment=flip\nrate=0.1\n") == "(it has none, this run augment=flip)");
+    CHECK(says("rate=0.1\n", "rate=0.15\n") == "(it has rate=0.1, this run rate=0.15)");
+    CHECK(says("a=1\nb=1\n", "c=2\nb=2\na=1\n") == "(it has b=1, this run b=2)");
+    CHECK(says("a=1\nb=1\n", "b=1\na=1\n") == "(the same ones in another order)");
+    CHECK(says("a=1\nb=1\n", "a=1\nb=1\n") == "");
     auto other = make<Local<>>();
+    write_checkpoint(file, run, "rate=0.1\nbatch=5\n");
     CHECK_THROWS_AS(read_checkpoint(file, other, "rate=0.1\nbatch=5\n"), IoError);
 }
 

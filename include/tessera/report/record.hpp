@@ -159,7 +159,8 @@ inline std::string main_stage(const RunRecord& run) {
     return run.final_evaluations.empty() ? "" : run.final_evaluations[0].stage.get();
 }
 
-// What a run is called beside others: its algorithm, and the first settings that tell it from its namesakes.
+// What a run is called beside others: its algorithm, the first two settings that tell it from a namesake, and more
+// until they tell it from all.
 inline std::vector<std::string> names_of(const std::vector<RunRecord>& runs) {
     std::vector<std::string> names;
     for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -168,16 +169,25 @@ inline std::vector<std::string> names_of(const std::vector<RunRecord>& runs) {
     }
     const std::vector<std::string> plain = names;
     for (std::size_t i = 0; i < runs.size(); ++i) {
+        std::vector<const RunRecord*> namesakes;
+        for (std::size_t o = 0; o < runs.size(); ++o)
+            if (o != i && plain[o] == plain[i]) namesakes.push_back(&runs[o]);
+        auto alike = namesakes;  // in all that is told
         std::size_t told = 0;
         for (const auto& [key, value] : runs[i].config) {
-            const bool tells = std::ranges::any_of(runs, [&, &k = key, &v = value](const RunRecord& other) {
-                const auto o = static_cast<std::size_t>(&other - runs.data());
-                return plain[o] == plain[i] && other.find(k) && *other.find(k) != v;
-            });
-            if (tells && told < 2 && ++told) names[i] += cat(told == 1 ? " " : ", ", key, "=", shown(value));
+            const auto other_value = [&, &k = key, &v = value](const RunRecord* run) {
+                return run->find(k) && *run->find(k) != v;
+            };
+            const auto differs = [&, &k = key](const RunRecord* run) { return !run->find(k) || other_value(run); };
+            const bool tells = told < 2 && std::ranges::any_of(namesakes, other_value);
+            if (!tells && std::ranges::none_of(alike, differs)) continue;
+            names[i] += cat(++told == 1 ? " " : ", ", key, "=", shown(value));
+            std::erase_if(alike, differs);
         }
-        if (std::ranges::count(plain, plain[i]) > 1 && told == 0) names[i] += cat(" #", digits(i + 1));
     }
+    const std::vector<std::string> settled = names;
+    for (std::size_t i = 0; i < runs.size(); ++i)
+        if (std::ranges::count(settled, settled[i]) > 1) names[i] += cat(" #", digits(i + 1));
     return names;
 }
 

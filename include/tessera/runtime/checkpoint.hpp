@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tessera/core/by_name.hpp>
@@ -20,6 +21,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/core/hash.hpp>
 #include <tessera/core/reflect.hpp>
+#include <tessera/core/scope.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/runtime/federation.hpp>
 
@@ -30,16 +32,26 @@ inline constexpr std::uint32_t checkpoint_version = 2;
 
 namespace detail {
 
-// The first line in which two configurations differ: "it has rate=0.1, this run rate=0.2".
+// The first setting in which two configurations differ: "it has rate=0.1, this run rate=0.2".
 inline std::string first_difference(const std::string& theirs, const std::string& ours) {
-    const auto line = [](const std::string& text, std::size_t at) {
-        const auto begin = at == 0 ? std::string::npos : text.rfind('\n', at - 1);
-        const std::size_t from = begin == std::string::npos ? 0 : begin + 1;
-        return from < text.size() ? text.substr(from, text.find('\n', from) - from) : std::string("nothing more");
+    using Lines = std::vector<std::string_view>;
+    const auto lines_of = [](std::string_view text) {
+        Lines all;
+        for_each_piece(text, '\n', [&](std::string_view line) { all.push_back(line); });
+        return all;
     };
-    std::size_t at = 0;
-    while (at < theirs.size() && at < ours.size() && theirs[at] == ours[at]) ++at;
-    return "it has " + line(theirs, at) + ", this run " + line(ours, at);
+    const auto name = [](std::string_view line) { return line.substr(0, line.find('=')); };
+    const auto holds = [](const Lines& all, std::string_view line) { return std::ranges::count(all, line) > 0; };
+    const Lines here = lines_of(theirs), there = lines_of(ours);
+    for (const auto line : here)
+        if (!holds(there, line)) {
+            const auto same = std::ranges::find_if(
+                there, [&](std::string_view other) { return name(other) == name(line) && !holds(here, other); });
+            return "it has " + std::string(line) + ", this run " + (same == there.end() ? "none" : std::string(*same));
+        }
+    for (const auto line : there)
+        if (!holds(here, line)) return "it has none, this run " + std::string(line);
+    return "the same ones in another order";
 }
 
 // Labels, split and keys, and what the server holds. The rows themselves are too many to be read at every checkpoint.
