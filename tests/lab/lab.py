@@ -152,18 +152,19 @@ def private_rounds(program, folder):
     def rounds_in(directory):
         return sorted(int(p.stem.split("-")[1]) for p in directory.glob("round-*"))
 
-    arguments = [*SMALL, "--dp", "noise=1", "--eval-every", "100", "--rounds", "60"]
+    arguments = [*SMALL[:-1], "--dp", "noise=1", "--rounds", "100", "--eval-every", "100"]
     directory, broken = folder / "private-checkpoints", folder / "private.json"
-    kept = ["--checkpoint", directory, "--checkpoint-every", "50"]
-    process = subprocess.Popen([program, *[str(a) for a in [*arguments, *kept]]])
-    while process.poll() is None and not rounds_in(directory):
-        time.sleep(0.001)
+    kept = ["--checkpoint", directory, "--checkpoint-every", "70"]
+    process = subprocess.Popen([program, *[str(a) for a in [*arguments, *kept]]],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0)
+    shown = int(re.match(rb"round (\d+)/100 ", process.stderr.readline())[1])
     process.send_signal(signal.SIGKILL)
     process.communicate()
     before = rounds_in(directory)
-    expect(before and before[-1] < 50, f"killed in the middle, the rounds that are kept are {before}")
+    expect(before == [before[-1] - 1, before[-1]] and before[-1] >= shown, f"round {shown} was shown, {before} are kept")
+    arguments += ["--quiet"]
     ran(lab(program, *arguments, *kept, "--resume", "--json", broken))
-    expect(rounds_in(directory) == [59, 60], f"a checkpoint for every round: {rounds_in(directory)}")
+    expect(rounds_in(directory) == [99, 100], f"a checkpoint for every round: {rounds_in(directory)}")
     whole = folder / "private-whole.json"
     ran(lab(program, *arguments, "--json", whole))
     epsilon = [[note for note in json.loads(p.read_text())["notes"] if note.startswith("epsilon")] for p in [broken, whole]]
