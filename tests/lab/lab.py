@@ -157,7 +157,7 @@ def private_rounds(program, folder):
     kept = ["--checkpoint", directory, "--checkpoint-every", "70"]
     process = subprocess.Popen([program, *[str(a) for a in [*arguments, *kept]]],
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, bufsize=0)
-    shown = int(re.match(rb"round (\d+)/100 ", process.stderr.readline())[1])
+    shown = int(re.match(rb"round (\d+)/100\s", process.stderr.readline())[1])
     process.send_signal(signal.SIGKILL)
     process.communicate()
     before = rounds_in(directory)
