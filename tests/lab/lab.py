@@ -1015,13 +1015,13 @@ pathlib.Path(asked["--json"]).write_text(json.dumps(
 def tables_of_results(folder):
     """scripts/results: what was run is not run again, what was not run says so, the rest of the page is left alone."""
     script = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "results"
-    fake, page, log = folder / "fake", folder / "results.md", folder / "fake.log"
+    fake, page, log, record = folder / "fake", folder / "results.md", folder / "fake.log", folder / "runs.jsonl"
     fake.write_text(FAKE_LAB)
     fake.chmod(0o755)
     page.write_text("# Page\n\nabove\n\n<!-- results: pfedbred-table1 -->\nold\n<!-- /results: pfedbred-table1 -->\n\nbelow\n")
 
     def results(*more):
-        return subprocess.run([sys.executable, "-B", script, "pfedbred-table1", "--lab", fake, "--runs", folder / "runs", "--page",
+        return subprocess.run([sys.executable, "-B", script, "pfedbred-table1", "--lab", fake, "--record", record, "--page",
                                page, "--rows", "pfedme", "--models", "mclr", *more], capture_output=True, text=True, check=False)
 
     ran(results("--seeds", "1,2"))
@@ -1035,8 +1035,17 @@ def tables_of_results(folder):
         expect(row in text, f"'{row}' is not in the table: {text}")
     ran(results("--seeds", "1,2"))
     expect(len(log.read_text().splitlines()) == calls and page.read_text() == text, "what was run is run again")
+    lines = record.read_text()
+    expect(len(lines.splitlines()) == calls and '"seed": 2, "values": {"global local": 90.2' in lines, f"a line for each run: {lines}")
     expect("90.10" in ran(results("--seeds", "1", "--rounds", "2")).stdout, "a short table is printed")
-    expect(page.read_text() == text, "a short table was written")
+    expect(page.read_text() == text and record.read_text() == lines, "a short table was written")
+    ran(results("--seeds", "1", "--again", "--commit", "abc1234"))
+    expect(len(record.read_text().splitlines()) == calls + 2, "--again runs what was run")
+    ran(results("--no-run", "--seeds", "1,2", "--lab", folder / "none"))
+    again = page.read_text()
+    expect("2 runs of commit abc1234" in " ".join(again.split()) and text.split("kernels none")[0] == again.split("kernels none")[0],
+           f"the newest lines count: {again}")
+    text = again
     broken = results("--seeds", "1,13")
     expect(broken.returncode != 0 and page.read_text() == text, "a failed run changed the page")
     unknown = results("--rows", "pfedmee")

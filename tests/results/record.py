@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What scripts/results makes of a record of runs: the newest line counts, what was not run says so, and two processes
+that write at a time lose nothing. What the script does with a program is in tests/lab/lab.py."""
+import argparse
+import copy
+import importlib.machinery
+import importlib.util
+import json
+import multiprocessing
+import pathlib
+import sys
+import tempfile
+import time
+
+
+def loaded(path):
+    """scripts/results, which has no suffix, as a module."""
+    sys.dont_write_bytecode = True
+    loader = importlib.machinery.SourceFileLoader("results", str(path))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("results", loader))
+    sys.modules["results"] = module  # dataclasses look there
+    loader.exec_module(module)
+    return module
+
+
+def line(run, seed, values, commit="abc1234"):
+    return {"run": f"run --algorithm {run} --rounds 9", "seed": seed, "values": values, "facts": {"sent": 40}, "version": "1",
+            "kernels": "k", "commit": commit}
+
+
+RECORD = [
+    line("whole", 1, {"personal local": 90.0}), line("whole", 2, {"personal local": 91.0}), line("whole", 3, {"personal local": 92.0}),
+    line("part", 1, {"personal local": 50.0, "benefiting": 7.0}),
+    line("part", 1, {"personal local": 80.0, "benefiting": 60.0}, "def5678"),  # newer than the line above
+    line("lost", 1, {"personal local": 70.0}, None),  # older than the record: what a page had shown
+    {**line("mean", 0, {"personal local": "60.00 ± 1.00"}, None), "seeds": 3},
+    line("broken", 1, {"personal local": None}),
+]
+del RECORD[6]["seed"]
+
+
+def table(results):
+    cells = {(row, "P"): results.Cell(("--algorithm", row)) for row in ("whole", "part", "lost", "mean", "broken", "never")}
+    cells["part", "benefit"] = results.Cell(("--algorithm", "part"), "benefiting")
+    cells["lost", "benefit"] = results.Cell(("--algorithm", "lost"), "benefiting")
+    rows = tuple(dict.fromkeys(row for row, _ in cells))
+    return results.Table("T", "Of {rounds} rounds.", rows, ("P", "benefit"), cells, (1, 2, 3), 9, (("whole", "part"),))
+
+
+def check_tables(results, lines, folder):
+    path = folder / "record.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    text = results.section("t", table(results), results.Record(path).read().lines, (1, 2, 3), 9)
+    for row in ["| whole | 91.00 ± 1.00 |  |", "| part | 80.00 (1 of 3 seeds) | 60.00 (1 of 3 seeds) |",
+                "| lost | 70.00 (1 of 3 seeds) | not run |", "| mean | 60.00 ± 1.00 |  |", "| broken | diverged |  |",
+                "| never | not run |  |", "whole minus part, P, seed by seed: +10.00 (one seed: no interval)",
+                "Tessera 1, kernels k: 4 runs of commit abc1234, 1 run of"]:
+        assert row in text, f"'{row}' is not in\n{text}"
+
+
+def check_numbers(results):
+    """The numbers that are kept of a report, each under the name by which a cell asks for it."""
+    def evaluation(model, value, **more):
+        return {"model": model, "split": "test", "clients": "all", "pick": "mean_last:9", "average": "pooled", "metric": "accuracy",
+                "stage": "s", "on": "local", "value": value, **more}
+    last = {"pick": "last", "average": "unweighted"}
+    report = {"version": "1", "kernel_set": "k", "config": {"trained_parameters": 3, "frozen_parameters": 4},
+              "rounds": [{"examples": 60, "trained": 2, "formula_bytes_up": 80, "merged": 4}],
+              "extras": [{"id": "privacy", "categories": ["epsilon, mean", "delta"], "series": [{"texts": ["1.5", "1e-05"]}]}],
+              "final": {"per_client": [{"accuracy_personal": p, "accuracy_global": 0.5} for p in (0.4, 0.5, 0.6, 0.7)], "evaluations": [
+                  evaluation("personal", 0.875), evaluation("personal", 0.1, pick="last"), evaluation("personal", 0.2, metric="loss"),
+                  evaluation("global", 0.3, clients="unseen"), evaluation("global", 0.5, on="union", **last),
+                  evaluation("global", 0.25, on="shift:mean of 2", **last), evaluation("global", 0.1, on="shift:blur:1", **last)]}}
+    made = results.line_of(report, "run x", 4, "abc1234")
+    assert made["values"] == {"personal local s": 87.5, "global union s": 50, "global shifts s": 25, "benefiting": 50,
+                              "epsilon, mean": 1.5}, made["values"]
+    assert made["facts"] == {"trained_parameters": 3, "frozen_parameters": 4, "examples": 30, "sent": 20}, made["facts"]
+    assert results.value_name(results.Cell((), "personal", "s")) == "personal local s"
+
+
+def write(record, name, count, together):
+    together.wait()
+    for i in range(count):
+        record.add({"run": name, "seed": i, "text": "x" * 3000})
+
+
+def check_writers(record, count=40):
+    """Two processes, their lines."""
+    context = multiprocessing.get_context("fork")
+    together = context.Barrier(2)
+    writers = [context.Process(target=write, args=(record, name, count, together)) for name in ("a", "b")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0, "a writer failed"
+    found = len(record.read().lines)
+    assert found == 2 * count, f"{found} of {2 * count} lines are there"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path("."))
+    root = parser.parse_args().root
+    results = loaded(root / "scripts" / "results")
+
+    # Each of these changes what a checked row says: a check that did not notice would check nothing.
+    def other_order(lines):
+        lines[3], lines[4] = lines[4], lines[3]
+
+    def all_seeds(lines):
+        lines += [line("part", seed, {"personal local": 80.0, "benefiting": 60.0}) for seed in (2, 3)]
+
+    def ran_after_all(lines):
+        lines.append(line("never", 1, {"personal local": 1.0}))
+
+    def one_seed_less(lines):
+        del lines[2]
+
+    def other_program(lines):
+        lines[0]["commit"] = "0000000"
+
+    class Rewrites(results.Record):
+        """Reads all and writes all, which loses what the other wrote in between."""
+
+        def add(self, added):
+            text = self.path.read_text() if self.path.is_file() else ""
+            time.sleep(0.002)
+            self.path.write_text(text + json.dumps(added) + "\n")
+
+        def read(self):
+            self.lines = set(self.path.read_text().splitlines())
+            return self
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        check_numbers(results)
+        check_tables(results, RECORD, folder)
+        for change in (other_order, all_seeds, ran_after_all, one_seed_less, other_program):
+            changed = copy.deepcopy(RECORD)
+            change(changed)
+            try:
+                check_tables(results, changed, folder)
+            except AssertionError:
+                continue
+            sys.exit(f"{change.__name__} was not noticed")
+        check_writers(results.Record(folder / "two.jsonl"))
+        try:
+            check_writers(Rewrites(folder / "lossy.jsonl"))
+            sys.exit("lines that were lost were not noticed")
+        except AssertionError:
+            pass
+        (folder / "torn.jsonl").write_text('{"run": "a", "seed": 1}\n{"run": "b", "se\n')
+        try:
+            results.Record(folder / "torn.jsonl").read()
+            sys.exit("half a line was read")
+        except SystemExit as said:
+            assert "torn.jsonl:2" in str(said), said
+
+    # The record that is there can be read, and its lines are of runs that some table has or had.
+    for each in results.Record(root / "docs" / "results.jsonl").read().lines.values():
+        assert each["run"].startswith("run --preset ") and each["values"] and set(each) >= {"facts", "version", "kernels", "commit"}, each
+    print("tables are made of the record, and nothing is lost")
+
+
+if __name__ == "__main__":
+    main()
