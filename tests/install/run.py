@@ -58,8 +58,8 @@ def configure(arguments, build, *options):
     return [arguments.cmake, "-S", HERE, "-B", build, f"-DCMAKE_CXX_COMPILER={arguments.compiler}", *options]
 
 
-def by_package(arguments, work, prefix, wanted):
-    build = work / "by package"
+def by_package(arguments, work, prefix, wanted, how="by package"):
+    build = work / how
     run(f"find_package with {wanted or 'no components'}",
         configure(arguments, build, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DWANTED={';'.join(wanted)}"))
     run("  builds", [arguments.cmake, "--build", build])
@@ -121,7 +121,7 @@ def by_conan(arguments, work):
     package, = content["packages"]
     path = subprocess.run(["conan", "cache", "path", f"{name}#{revision}:{package}"], env=there, check=True, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.strip()
-    run("  find_package", configure(arguments, work / "by conan", f"-DCMAKE_PREFIX_PATH={path}", "-DWANTED="))
+    by_package(arguments, work, path, [], "by conan")
 
 
 def by_vcpkg(arguments, work):
@@ -138,7 +138,9 @@ def by_vcpkg(arguments, work):
     package = work / "vcpkg package"
     run("vcpkg port", [arguments.cmake, f"-DPORT={port / 'portfile.cmake'}", f"-DCURRENT_PACKAGES_DIR={package}",
                        f"-DBUILD={work / 'vcpkg build'}", f"-DCOMPILER={arguments.compiler}", "-P", HERE / "vcpkg.cmake"])
-    run("  find_package", configure(arguments, work / "by vcpkg", f"-DCMAKE_PREFIX_PATH={package}", "-DWANTED="))
+    if not (package / "share" / "tessera" / "tesseraConfig.cmake").is_file():
+        raise Failed("vcpkg looks for packages in share/tessera, and ours is not there")
+    by_package(arguments, work, package, [], "by vcpkg")
 
 
 def refused_single_headers(work):

@@ -17,9 +17,22 @@ function(must_exist file)
   endif()
 endfunction()
 
-function(vcpkg_cmake_config_fixup)  # vcpkg keeps package files in share/<name>
+# vcpkg keeps package files in share/<name>, and counts the way from there to the prefix anew.
+function(vcpkg_cmake_config_fixup)
   cmake_parse_arguments(PARSE_ARGV 0 port "" "PACKAGE_NAME;CONFIG_PATH" "")
   must_exist(${CURRENT_PACKAGES_DIR}/${port_CONFIG_PATH}/${port_PACKAGE_NAME}Config.cmake)
+  set(here ${CURRENT_PACKAGES_DIR}/share/${port_PACKAGE_NAME})
+  file(RENAME ${CURRENT_PACKAGES_DIR}/${port_CONFIG_PATH} ${here})
+  file(REMOVE_RECURSE ${CURRENT_PACKAGES_DIR}/share/cmake)
+  file(GLOB scripts ${here}/*.cmake)
+  set(up [[get_filename_component(_IMPORT_PREFIX "${_IMPORT_PREFIX}" PATH)
+]])
+  foreach(script IN LISTS scripts)
+    file(READ ${script} text)
+    string(REPLACE "${up}${up}${up}" "${up}${up}" text "${text}")
+    string(REPLACE [["${CMAKE_CURRENT_LIST_DIR}/../../../"]] [["${CMAKE_CURRENT_LIST_DIR}/../../"]] text "${text}")
+    file(WRITE ${script} "${text}")
+  endforeach()
 endfunction()
 
 function(vcpkg_fixup_pkgconfig)
