@@ -87,6 +87,20 @@ TEST_CASE("change per client against its size, on test and training data") {
     CHECK_THROWS_AS(changes(four_clients(), SplitOf::validation), tessera::ConfigError);
 }
 
+TEST_CASE("a size that all clients have is nothing to draw against") {
+    const auto figures = [](RunRecord run) {
+        analysis::add_client_figures(run);
+        std::vector<std::string> ids;
+        for (const auto& extra : run.extras) ids.push_back(extra.id);
+        return ids;
+    };
+    RunRecord run = run_of({{60, 5, 0.5, 0.6}, {60, 5, 0.5, 0.6}, {60, 5, 0.5, 0.6}});
+    CHECK(figures(run) == std::vector<std::string>{"change-violins", "harmed", "quantiles"});
+    run.per_client[1].n_train = 61;
+    CHECK(figures(run) == std::vector<std::string>{"change-size", "change-violins", "harmed", "quantiles"});
+    CHECK(figures({}).empty());
+}
+
 TEST_CASE("harm is counted strictly, over clients that have both accuracies") {
     const auto h = harm(changes(four_clients()));
     CHECK(h.clients == 3);

@@ -136,6 +136,18 @@ TEST_CASE("rounds to reach an accuracy: the first one that does, or more than th
     CHECK(table.series[0].texts == std::vector<std::string>{"2", "2"});
     CHECK(table.series[2].texts == std::vector<std::string>{">3", "2"});
     CHECK(table.series[3].y[1] == 6);
+    CHECK(table.series[3].name == "80 %: GB");
+    CHECK(table.series[3].texts == std::vector<std::string>{"", "6"});
+}
+
+TEST_CASE("bytes until an accuracy are in the unit of the largest") {
+    auto small = run_of("a", {0.5, 0.72});
+    for (auto& round : small.rounds) round.formula_bytes_up = 1.5e5, round.formula_bytes_down = 0;
+    const auto table = analysis::rounds_to_reach({small}, {50, 70});
+    CHECK(table.series[1].name == "50 %: kB");
+    CHECK(table.series[1].texts[0] == "150");
+    CHECK(table.series[3].y[0] == doctest::Approx(300));
+    CHECK_NOTHROW(analysis::rounds_to_reach({small}, {99}).validate());  // never reached: no unit to choose
 }
 
 }  // namespace cost_test

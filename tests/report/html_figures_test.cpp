@@ -121,6 +121,7 @@ TEST_CASE("whole numbers begin a bin of their own, equal values have one bin") {
         CHECK(count(drawn, "<rect class=\"bar") == 1);
         CHECK(drawn.find("nan") == std::string::npos);
         CHECK(drawn.find("inf") == std::string::npos);
+        if (value == 7) CHECK(rows(drawn)[1] == ",6.65,7.35,2");  // around the value, not from it on
     }
     CHECK(histogram({.label = "n", .counted = "clients", .groups = {{absent}}, .names = {""}, .colours = {0}}).empty());
 }
@@ -269,14 +270,141 @@ TEST_CASE("three methods with three seeds each have three colours and three name
     CHECK(figure(apart, "phases").find("Of several seeds") == std::string::npos);
 }
 
-TEST_CASE("clients of one size have no gain by size, and the page says so") {
+TEST_CASE("gains of clients of one size stand against global accuracy, and their sizes in words") {
     RunRecord run = some_run(1, 0.8);
     for (auto& client : run.per_client) client.n_train = 60;
-    const std::string drawn = figure(to_html({run}, "Equal"), "gain-size");
-    CHECK(drawn.find("All clients have 60 training examples") != std::string::npos);
-    CHECK(drawn.find("<svg") == std::string::npos);
+    run.per_client[3].accuracy_global = 0.25;
+    const std::string equal = to_html({run}, "Equal"), drawn = figure(equal, "gain-size");
+    CHECK(drawn.find("Gain and global accuracy") != std::string::npos);
+    CHECK(drawn.find("against the global one: all clients have 60 training examples.") != std::string::npos);
+    CHECK(count(drawn, "<circle") == 10);
+    CHECK(std::ranges::count(rows(drawn), "gains,25,45") == 1);
+    CHECK(figure(equal, "data").find("10 clients, 600 training examples, 60 each.") != std::string::npos);
+    CHECK(figure(equal, "data-histogram").empty());  // it would be one bar
     run.per_client[0].n_train = 61;
-    CHECK(count(figure(to_html({run}, "Unequal"), "gain-size"), "<circle") == 10);
+    const std::string unequal = to_html({run}, "Unequal");
+    CHECK(figure(unequal, "gain-size").find("Gain and client size") != std::string::npos);
+    CHECK(count(figure(unequal, "gain-size"), "<circle") == 10);
+    CHECK(rows(figure(unequal, "gain-size"))[1].starts_with("gains,61,"));
+    CHECK(figure(unequal, "data").find("601 training examples.") != std::string::npos);
+    CHECK_FALSE(figure(unequal, "data-histogram").empty());
+}
+
+TEST_CASE("of curves of bytes that lie on each other one is drawn, and said") {
+    const auto of = [](std::size_t up, std::size_t down, double formula_up, double formula_down) {
+        RunRecord run = some_run(1, 0.8);
+        for (auto& round : run.rounds) {
+            round.bytes_up = up, round.bytes_down = down;
+            round.formula_bytes_up = formula_up, round.formula_bytes_down = formula_down;
+        }
+        return run;
+    };
+    const auto lines = [](const RunRecord& run) {
+        const std::string drawn = figure(to_html({run}, "Bytes"), "bytes");
+        std::vector<std::string> names;
+        for (auto at = drawn.find("data-name=\""); at != std::string::npos; at = drawn.find("data-name=\"", at + 1))
+            names.push_back(drawn.substr(at + 11, drawn.find('"', at + 11) - at - 11));
+        CHECK((count(drawn, "gives the same, within 0.5 %") > 0) == (names[0].find("measured") == std::string::npos));
+        return names;
+    };
+    using Names = std::vector<std::string>;
+    CHECK(lines(of(1000, 1001, 999, 998)) == Names{"up, and as much down"});
+    CHECK(lines(of(1000, 2000, 999, 1998)) == Names{"up", "down"});
+    CHECK(lines(of(1000, 1000, 900, 900)) == Names{"up, and as much down, measured", "up, and as much down, formula"});
+    CHECK(lines(of(1000, 1000, 900, 1000)) == Names{"up, measured", "down, measured", "up, formula", "down, formula"});
+    CHECK(lines(of(1000, 1010, 999, 1009)) == Names{"up", "down"});  // a hundredth can be seen
+    CHECK(lines(of(1000, 3000, absent, absent)) == Names{"up, measured", "down, measured"});
+}
+
+TEST_CASE("seeds: tables have mean and deviation, then seed by seed; one run has neither") {
+    std::vector<RunRecord> all;
+    for (std::size_t seed = 1; seed <= 3; ++seed) {
+        all.push_back(some_run(seed, 0.8));
+        all.back().set("preset", "");
+        for (auto& client : all.back().per_client) client.accuracy_personal = 0.5 + 0.1 * static_cast<double>(seed);
+        all.back().final_evaluations = {accuracy(Which::personal, 0.7 + 0.1 * static_cast<double>(seed - 1)),
+                                        accuracy(Which::global, 0.5)};
+        all.back().final_evaluations.push_back(all.back().final_evaluations[0]);
+        all.back().final_evaluations[2].metric = Metric::loss;
+    }
+    const auto table = [](const std::string& page, const std::string& id) {
+        const auto from = page.find("id=\"" + id + "\"");
+        return page.substr(from, page.find("</table>", from) - from);
+    };
+    const std::string page = to_html(all, "Seeds");
+    const std::string headline = table(page, "headline"), spread = table(page, "spread"),
+                      evaluations = table(page, "evaluations"), config = table(page, "config");
+    CHECK(headline.find("mean \xC2\xB1 deviation of 3 seeds") < headline.find("ditto seed=1"));
+    CHECK(headline.find("<td>80.00 \xC2\xB1 10.00 %</td><td>50.00 \xC2\xB1 0.00 %</td>") != std::string::npos);
+    CHECK(count(headline, "<tr") == 1 + 1 + 3);
+    CHECK(spread.find("70.0 \xC2\xB1 10.0 % (70.0 \xC2\xB1 10.0 %)") != std::string::npos);
+    CHECK(count(spread, "<th class=\"n\">") == 2);
+    CHECK(evaluations.find("80.00 \xC2\xB1 10.00 %</td><td class=\"n\">70.00 \xC2\xB7 80.00 \xC2\xB7 90.00<") !=
+          std::string::npos);
+    CHECK(evaluations.find("0.8 \xC2\xB1 0.1<") != std::string::npos);
+    CHECK(count(evaluations, "<tr>") == 1 + 3);
+    CHECK(evaluations.find("stage") == std::string::npos);
+    CHECK(config.find("<th>seed</th><td class=\"v\"><code>1, 2, 3</code>") != std::string::npos);
+    CHECK(config.find("preset") == std::string::npos);  // nobody set it
+    CHECK(config.find("differs") == std::string::npos);
+    CHECK(well_nested(page));
+
+    all[2].set("algorithm", "apfl");  // two seeds of one method, and one of another
+    all[2].final_evaluations[0].stage = "tune";
+    const std::string two = to_html(all, "Two methods");
+    CHECK(count(table(two, "headline"), "<tr class=\"mean\">") == 1);
+    CHECK(table(two, "evaluations").find("<th>apfl</th><td>accuracy</td><td class=\"n\">90.00 %</td>") !=
+          std::string::npos);
+    CHECK(table(two, "evaluations").find("<td>tune</td>") != std::string::npos);
+    CHECK(table(two, "config").find("<tr class=\"differs\"><th>seed") != std::string::npos);
+
+    const std::string one = to_html({all[0]}, "One");
+    CHECK(one.find("\xC2\xB1") == std::string::npos);
+    CHECK(one.find("seed by seed") == std::string::npos);
+}
+
+TEST_CASE("a caption tells which rounds belong to which stage") {
+    RunRecord run = some_run(1, 0.8);
+    CHECK(figure(to_html({run}, "One"), "accuracy").find("Stages:") == std::string::npos);
+    for (auto& round : run.rounds)
+        for (auto& e : round.evaluations) e.stage = round.round < 3 ? "fedavg" : "ditto";
+    run.rounds[0].evaluations.clear();
+    const std::string page = to_html({run}, "Two");
+    CHECK(figure(page, "accuracy").find("Stages: fedavg in rounds 1 to 2, ditto in rounds 3 to 3.") !=
+          std::string::npos);
+    CHECK(figure(page, "accuracy-bytes").find("Stages:") == std::string::npos);  // its axis has no rounds
+}
+
+TEST_CASE("names under bars break at blanks and hyphens, into as many lines as there is room for") {
+    const auto lines = [](const std::string& name, const Axis& x) {
+        const std::vector<std::string> names{name, "b", "c", "d", "e", "f"};  // room for eight characters
+        const std::string chart = category_chart("c", names, x, {}, {{{0, 1, 0, ""}}}, {""});
+        std::vector<std::string> out;
+        for (auto at = chart.find("class=\"middle\""); at != std::string::npos;
+             at = chart.find("class=\"middle\"", at + 1)) {
+            const auto from = chart.find('>', at) + 1;
+            out.push_back(chart.substr(from, chart.find('<', from) - from));
+        }
+        out.resize(out.size() - 5);  // the others
+        return out;
+    };
+    using Lines = std::vector<std::string>;
+    CHECK(lines("short", {}) == Lines{"short"});
+    CHECK(lines("block 2, personal only", {}) == Lines{"block 2,", "personal", "only"});
+    CHECK(lines("fedavg-ft seed=1", {}) == Lines{"fedavg-", "ft", "seed=1"});
+    CHECK(lines("block 2, personal only", {.title = "t"}) == Lines{"block 2,", "persona\xE2\x80\xA6"});
+    CHECK(lines("indivisible", {}) == Lines{"indivis\xE2\x80\xA6"});
+    CHECK(lines("indivisible word", {}) == Lines{"indivis\xE2\x80\xA6", "word"});
+}
+
+TEST_CASE("counts in tables are whole, however large; what was not reached stands with the numbers") {
+    RunRecord run = some_run(1, 0.8);
+    run.add({.id = "large", .title = "L", .kind = Kind::table, .categories = {"a", "b", "c"},
+             .series = {{.name = "n", .y = {1423352, 1e13, 0.123456}}, {.name = "t", .y = {1, 2, 3}, .texts = {">20", "7", "9"}}}});
+    const std::string table = figure(to_html({run}, "Tables"), "extra-large");
+    for (const char* shown : {">1423352<", ">1e+13<", ">0.1235<"}) CHECK(table.find(shown) != std::string::npos);
+    CHECK(table.find("<td class=\"n\">&gt;20</td>") != std::string::npos);
+    CHECK(count(table, "class=\"w\"") == 0);
 }
 
 TEST_CASE("accuracy against bytes and seconds: what was spent until a round, of seeds the mean") {

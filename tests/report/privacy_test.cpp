@@ -75,6 +75,20 @@ TEST_CASE("no noise is said in words, and nobody is no statement") {
     CHECK_THROWS_AS(analysis::privacy_table(statement({})), ConfigError);
 }
 
+TEST_CASE("every client has its epsilon in the figure, in order; those that hide nothing are counted") {
+    auto figure = analysis::privacy_figure(statement({3, 1, 2}));
+    CHECK_NOTHROW(figure.validate());
+    CHECK(figure.series[0].y == std::vector<double>{1, 2, 3});
+    CHECK(figure.series[0].texts == std::vector<std::string>{"client 1", "client 2", "client 0"});
+    CHECK(figure.caption.find("infinite") == std::string::npos);
+    figure = analysis::privacy_figure(statement({std::numeric_limits<double>::infinity(), 5}));
+    CHECK(figure.series[0].y[0] == 5);
+    CHECK(figure.caption.find("Of 1 it is infinite: nothing is hidden.") != std::string::npos);
+    RunRecord run;
+    run.add(figure);
+    CHECK(page::count(page::figure(to_html({run}, "Private"), "extra-privacy-clients"), "<circle") == 1);
+}
+
 TEST_CASE("quantiles are values of clients, not between them") {
     std::vector<double> all(100);
     for (std::size_t i = 0; i < 100; ++i) all[i] = static_cast<double>(i + 1);

@@ -22,6 +22,7 @@
 #include <tessera/report/html_extras.hpp>
 #include <tessera/report/html_figures.hpp>
 #include <tessera/report/record.hpp>
+#include <tessera/report/seeds.hpp>
 #include <tessera/report/text.hpp>
 
 namespace tessera::report {
@@ -139,23 +140,54 @@ private:
         for (const std::string_view name : {"clients that gain", "that lose", "up", "down", "time"})
             put(out_, "<th class=\"n\">", name, "</th>");
         out_ += "</tr></thead><tbody>\n";
-        for (std::size_t i = 0; i < runs_.all.size(); ++i) {
-            put(out_, "<tr><th>", escape_html(runs_.names[i]), "</th>");
-            for (const Which model : {Which::personal, Which::global}) {
-                const auto* e = final_result(runs_.all[i], model, Metric::accuracy);
-                put(out_, "<td>", e ? in_unit(*e) : "none", "<small>",
-                    shared(model).empty() ? escape_html(tags(i, model)) : "", "</small></td>");
-            }
-            const auto gains = gains_of(runs_.all[i]);
-            const Totals sum(runs_.all[i]);
-            for (const double sign : {1.0, -1.0})
-                cell(gains.empty() ? "n/a" : cat(digits(count_above(gains, sign)), " of ", digits(gains.size())));
-            cell(with_prefix(sum.up, "B"));
-            cell(with_prefix(sum.down, "B"));
-            cell(seconds_text(sum.seconds));
-            out_ += "</tr>\n";
+        for (const auto& group : runs_.groups) {
+            if (group.runs.size() > 1) mean_row(group);
+            for (const auto* run : group.runs) run_row(runs_.place_of(run), tags, shared);
         }
         out_ += "</tbody></table></div>\n";
+    }
+    template <class Tags, class Shared>
+    void run_row(std::size_t i, const Tags& tags, const Shared& shared) {
+        put(out_, "<tr><th>", escape_html(runs_.names[i]), "</th>");
+        for (const Which model : {Which::personal, Which::global}) {
+            const auto* e = final_result(runs_.all[i], model, Metric::accuracy);
+            put(out_, "<td>", e ? in_unit(*e) : "none", "<small>",
+                shared(model).empty() ? escape_html(tags(i, model)) : "", "</small></td>");
+        }
+        const auto gains = gains_of(runs_.all[i]);
+        const Totals sum(runs_.all[i]);
+        for (const double sign : {1.0, -1.0})
+            cell(gains.empty() ? "n/a" : cat(digits(count_above(gains, sign)), " of ", digits(gains.size())));
+        cell(with_prefix(sum.up, "B"));
+        cell(with_prefix(sum.down, "B"));
+        cell(seconds_text(sum.seconds));
+        out_ += "</tr>\n";
+    }
+    void mean_row(const SeedGroup& group) {
+        put(out_, "<tr class=\"mean\"><th>", escape_html(group.name), "<small>mean \xC2\xB1 deviation of ",
+            plural(group.runs.size(), "seed"), "</small></th>");
+        for (const Which model : {Which::personal, Which::global}) {
+            std::vector<double> values;
+            for (const auto* run : group.runs)
+                if (const auto* e = final_result(*run, model, Metric::accuracy)) values.push_back(e->value);
+            put(out_, "<td>", values.size() < group.runs.size() ? "none" : percent(values, 2), "</td>");
+        }
+        const auto n = static_cast<double>(group.runs.size());
+        double gain = 0, lose = 0, up = 0, down = 0, seconds = 0, clients = 0;
+        for (const auto* run : group.runs) {
+            const auto gains = gains_of(*run);
+            const Totals sum(*run);
+            gain += static_cast<double>(count_above(gains, 1)) / n;
+            lose += static_cast<double>(count_above(gains, -1)) / n;
+            clients += static_cast<double>(gains.size()) / n;
+            up += sum.up / n, down += sum.down / n, seconds += sum.seconds / n;
+        }
+        for (const double count : {gain, lose})
+            cell(clients == 0 ? "n/a" : cat(rounded(count, 3), " of ", rounded(clients, 3)));
+        cell(with_prefix(up, "B"));
+        cell(with_prefix(down, "B"));
+        cell(seconds_text(seconds));
+        out_ += "</tr>\n";
     }
     void cell(std::string_view text) { put(out_, "<td class=\"n\">", escape_html(text), "</td>"); }
 
@@ -168,33 +200,42 @@ private:
         struct Column {
             std::string name;
             double ClientRecord::*accuracy;
-            const RunRecord* run;
+            const SeedGroup* group;
         };
         std::vector<Column> columns;
-        for (std::size_t i = 0; i < runs_.all.size(); ++i)
+        for (std::size_t g = 0; g < runs_.groups.size(); ++g)
             for (const bool personal : {true, false}) {
                 const auto accuracy = personal ? &ClientRecord::accuracy_personal : &ClientRecord::accuracy_global;
                 const auto known = [&](const ClientRecord& client) { return std::isfinite(client.*accuracy); };
-                if (std::ranges::any_of(runs_.all[i].per_client, known))
-                    columns.push_back({runs_.called(i, personal ? "personal" : "global"), accuracy, &runs_.all[i]});
+                if (std::ranges::all_of(runs_.groups[g].runs, [&](const RunRecord* run) {
+                        return std::ranges::any_of(run->per_client, known);
+                    }))
+                    columns.push_back(
+                        {runs_.group_called(g, personal ? "personal" : "global"), accuracy, &runs_.groups[g]});
             }
         if (columns.empty()) return;
-        out_ +=
+        put(out_,
             "<h2>Accuracy over clients</h2>\n<p class=\"soft\">Own test data, at the end of the run. Each client "
-            "counts once; in brackets, by its number of test examples.</p>\n<div class=\"scroll\" "
-            "id=\"spread\"><table><thead><tr><th></th>";
+            "counts once; in brackets, by its number of test examples.",
+            runs_.over_seeds() ? " Mean \xC2\xB1 deviation over seeds." : "",
+            "</p>\n<div class=\"scroll\" id=\"spread\"><table><thead><tr><th></th>");
         for (const auto& column : columns) put(out_, "<th class=\"n\">", escape_html(column.name), "</th>");
         out_ += "</tr></thead><tbody>\n";
         const auto row = [&](const std::string& name, auto value) {
             put(out_, "<tr><th>", name, "</th>");
             for (const auto& column : columns) {
-                std::vector<Weighted> once, by_size;
-                for (const auto& client : column.run->per_client)
-                    if (const double a = client.*column.accuracy; std::isfinite(a)) {
-                        once.push_back({a, 1});
-                        by_size.push_back({a, static_cast<double>(client.n_test)});
-                    }
-                cell(cat(percent(value(once)), " (", percent(value(by_size)), ")"));
+                std::vector<double> of_once, of_sizes;
+                for (const auto* run : column.group->runs) {
+                    std::vector<Weighted> once, by_size;
+                    for (const auto& client : run->per_client)
+                        if (const double a = client.*column.accuracy; std::isfinite(a)) {
+                            once.push_back({a, 1});
+                            by_size.push_back({a, static_cast<double>(client.n_test)});
+                        }
+                    of_once.push_back(value(once));
+                    of_sizes.push_back(value(by_size));
+                }
+                cell(cat(percent(of_once, 1), " (", percent(of_sizes, 1), ")"));
             }
             out_ += "</tr>\n";
         };
@@ -215,41 +256,65 @@ private:
 
     void evaluations_table() {
         if (std::ranges::all_of(runs_.all, [](const RunRecord& run) { return run.final_evaluations.empty(); })) return;
+        const bool staged = std::ranges::any_of(runs_.all, [](const RunRecord& run) {
+            return std::ranges::any_of(run.final_evaluations, [](const Evaluation& e) { return !e.stage.get().empty(); });
+        });
         put(out_, "<h2>Final evaluations</h2>\n<div class=\"scroll\" id=\"evaluations\"><table><thead><tr>",
-            runs_.many() ? "<th>run</th>" : "", "<th>metric</th><th class=\"n\">value</th>");
-        for (const std::string_view tag : {"model", "when", "on", "split", "clients", "pick", "average", "stage"})
+            runs_.many_groups() ? "<th>run</th>" : "", "<th>metric</th><th class=\"n\">value</th>",
+            runs_.over_seeds() ? "<th class=\"n\">seed by seed</th>" : "");
+        for (const std::string_view tag : {"model", "when", "on", "split", "clients", "pick", "average"})
             put(out_, "<th>", tag, "</th>");
-        out_ += "</tr></thead><tbody>\n";
-        for (std::size_t i = 0; i < runs_.all.size(); ++i)
-            for (const auto& e : runs_.all[i].final_evaluations) {
+        put(out_, staged ? "<th>stage</th>" : "", "</tr></thead><tbody>\n");
+        for (const auto& group : runs_.groups)
+            for (const auto& all : over_seeds(group.runs)) {
+                const auto& e = all.mean;
                 out_ += "<tr>";
-                if (runs_.many()) put(out_, "<th>", escape_html(runs_.names[i]), "</th>");
+                if (runs_.many_groups()) put(out_, "<th>", escape_html(group.name), "</th>");
                 put(out_, "<td>", word(e.metric), "</td>");
-                cell(in_unit(e));
+                cell(in_unit(all));
+                if (runs_.over_seeds()) cell(seed_by_seed(all));
                 for (const std::string_view tag :
                      {word(e.model), word(e.when), std::string_view(e.on.word()), word(e.split), word(e.clients)})
                     put(out_, "<td>", escape_html(tag), "</td>");
-                put(out_, "<td>", in_words(e.pick), "</td><td>", in_words(e.average), "</td><td>",
-                    escape_html(e.stage.get()), "</td></tr>\n");
+                put(out_, "<td>", in_words(e.pick), "</td><td>", in_words(e.average), "</td>");
+                if (staged) put(out_, "<td>", escape_html(e.stage.get()), "</td>");
+                out_ += "</tr>\n";
             }
         out_ += "</tbody></table></div>\n";
     }
+    static std::string seed_by_seed(const OverSeeds& all) {
+        std::string out;
+        for (const double value : all.values)
+            put(out, out.empty() ? "" : " \xC2\xB7 ",
+                all.mean.metric == Metric::loss ? rounded(value, 4) : fixed(100 * value, 2));
+        return out;
+    }
 
-    // A row per name; columns for runs; rows in which runs differ are marked.
-    template <class Value>
-    void row(std::string_view name, bool differs, Value value) {
+    // A row for each name, a column for each value; rows in which they differ are marked.
+    void row(std::string_view name, bool differs, const std::vector<std::string>& values) {
         put(out_, differs ? "<tr class=\"differs\"><th>" : "<tr><th>", escape_html(name), "</th>");
-        for (const auto& run : runs_.all) put(out_, "<td class=\"v\"><code>", escape_html(value(run)), "</code></td>");
+        for (const auto& value : values) put(out_, "<td class=\"v\"><code>", escape_html(value), "</code></td>");
         out_ += "</tr>\n";
     }
-    void open_table(std::string_view id, std::string_view title) {
+    void open_table(std::string_view id, std::string_view title, const std::vector<std::string>& columns) {
         put(out_, "<h2>", title, "</h2>\n<div class=\"scroll\" id=\"", id, "\"><table>");
-        if (runs_.many()) {
+        if (columns.size() > 1) {
             out_ += "<thead><tr><th></th>";
-            for (const auto& name : runs_.names) put(out_, "<th>", escape_html(name), "</th>");
+            for (const auto& name : columns) put(out_, "<th>", escape_html(name), "</th>");
             out_ += "</tr></thead>";
         }
         out_ += "<tbody>\n";
+    }
+    // What the runs of a group have set: one value, or that of each seed.
+    static std::string set_in(const SeedGroup& group, std::string_view key) {
+        std::vector<std::string> values;
+        for (const auto* run : group.runs)
+            if (const Setting* value = run->find(key))
+                if (std::string text = shown(*value); std::ranges::find(values, text) == values.end())
+                    values.push_back(std::move(text));
+        std::string out;
+        for (const auto& value : values) put(out, out.empty() ? "" : ", ", value);
+        return out;
     }
 
     void config_table() {
@@ -258,19 +323,27 @@ private:
             for (const auto& setting : run.config)
                 if (std::ranges::find(keys, setting.first) == keys.end()) keys.push_back(setting.first);
         if (keys.empty()) return;
-        open_table("config", "Configuration");
-        for (const auto key : keys)
-            row(key, !common(key), [key](const RunRecord& run) {
-                const Setting* value = run.find(key);
-                return value ? shown(*value) : std::string();
-            });
+        std::vector<std::string> names;
+        for (const auto& group : runs_.groups) names.push_back(group.name);
+        open_table("config", "Configuration", names);
+        for (const auto key : keys) {
+            std::vector<std::string> values;
+            for (const auto& group : runs_.groups) values.push_back(set_in(group, key));
+            const auto first = [&](const std::string& value) { return value == values[0]; };
+            const bool differs = !std::ranges::all_of(values, first);
+            if (differs || !values[0].empty()) row(key, differs, values);
+        }
         out_ += "</tbody></table></div>\n";
     }
 
     void identity_table() {
         if (runs_.all.empty()) return;
-        open_table("identity", "Identity");
-        const auto plain = [&](std::string_view name, auto value) { row(name, false, value); };
+        open_table("identity", "Identity", runs_.names);
+        const auto plain = [&](std::string_view name, auto value) {
+            std::vector<std::string> values;
+            for (const auto& run : runs_.all) values.push_back(value(run));
+            row(name, false, values);
+        };
         plain("Tessera version", [](const RunRecord& run) { return run.version; });
         plain("kernel set", [](const RunRecord& run) { return run.kernel_set; });
         plain("state hash", [](const RunRecord& run) { return run.state_hash; });

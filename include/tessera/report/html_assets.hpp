@@ -82,6 +82,7 @@ td.n, th.n { text-align: right; white-space: nowrap; } td.w, th.w { white-space:
 td.v { overflow-wrap: anywhere; min-width: 110px; }
 small { display: block; color: var(--soft); font-size: 12px; line-height: 1.35; white-space: normal; min-width: 170px; }
 td code { font: 12.5px ui-monospace, "SF Mono", Consolas, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
+tr.mean td { font-weight: 600; }
 tr.differs th::after { content: " \2260"; color: var(--c1); }
 .wide { grid-column: 1 / -1; } figure th, figure th.n { white-space: normal; }
 figure thead th { vertical-align: bottom; }

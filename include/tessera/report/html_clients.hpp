@@ -33,11 +33,16 @@ inline std::string_view together(const Runs& runs) {
     return runs.over_seeds() ? " Clients of all seeds together." : "";
 }
 
+// Of clients that all have as many examples, against what the global model reaches: a size that nobody has alone
+// explains nothing.
 inline std::string gain_against_size(const Runs& runs) {
     std::vector<std::vector<Mark>> groups;
     std::vector<Key> legend;
     std::vector<std::string> names;
     Range sizes;
+    for (const auto& run : runs.all)
+        for (const auto& gain : gains_of(run)) sizes.add(static_cast<double>(gain.client->n_train));
+    const bool equal = !sizes.empty() && sizes.low == sizes.high;
     bool thinned_out = false;
     const auto add = [&](std::string name, std::size_t colour, std::vector<Mark> marks) {
         thinned_out = thinned_out || marks.size() > most_points;
@@ -50,25 +55,23 @@ inline std::string gain_against_size(const Runs& runs) {
         for (const auto* run : runs.groups[g].runs)
             for (const auto& [client, points, of] : gains_of(*run)) {
                 const bool apart = !runs.many_groups() && !(points > 0);
-                const auto n = static_cast<double>(client->n_train);
-                sizes.add(n);
+                const double x = equal ? 100 * client->accuracy_global : static_cast<double>(client->n_train);
                 (apart ? down : up)
-                    .push_back({n, points, apart ? 1 : g, gain_text(runs, runs.place_of(of), *client)});
+                    .push_back({x, points, apart ? 1 : g, gain_text(runs, runs.place_of(of), *client)});
             }
         if (up.empty() && down.empty()) continue;
         add(runs.many_groups() ? runs.groups[g].name : "gains", g, std::move(up));
         if (!runs.many_groups()) add("does not gain", 1, std::move(down));
     }
-    if (!sizes.empty() && sizes.low == sizes.high)
-        return figure("gain-size", "Gain and client size", "", {}, "",
-                      cat("All clients have ", digits(sizes.low),
-                          " training examples, so gains cannot depend on size; the next figure has them in order."));
-    std::string caption =
-        cat("Personal minus global accuracy on own test data, against training examples.", together(runs));
+    std::string caption = cat("Personal minus global accuracy on own test data, against ",
+                              equal ? cat("the global one: all clients have ", digits(sizes.low), " training examples.")
+                                    : "training examples.",
+                              together(runs));
     if (thinned_out) caption += " A sample of the clients is drawn.";
     Axis x{.title = "training examples of the client"};
-    x.logarithmic = !sizes.empty() && sizes.low > 0 && sizes.high / sizes.low > 10;
-    return figure("gain-size", "Gain and client size", caption, legend,
+    if (equal) x = {.title = "global accuracy of the client", .unit = "%"};
+    x.logarithmic = !equal && !sizes.empty() && sizes.low > 0 && sizes.high / sizes.low > 10;
+    return figure("gain-size", equal ? "Gain and global accuracy" : "Gain and client size", caption, legend,
                   dot_chart(caption, x, {.title = "gain", .unit = "points"}, groups, names), no_gain);
 }
 

@@ -20,49 +20,81 @@
 
 namespace tessera::report::detail {
 
-// Running totals, of seeds the mean; several methods show up and down together, to keep two curves each.
-inline std::string bytes_figure(const Runs& runs) {
-    std::vector<Series> all;
+// Whether two curves would hide each other: nowhere apart by more than half a percent of the largest value.
+inline bool alike(const Series& a, const Series& b) {
+    constexpr double visible = 0.005;
     double largest = 0;
-    const auto measured_up = [](const RoundRecord& r) { return static_cast<double>(r.bytes_up); };
-    const auto measured_down = [](const RoundRecord& r) { return static_cast<double>(r.bytes_down); };
-    const auto formula_up = [](const RoundRecord& r) { return r.formula_bytes_up; };
-    const auto formula_down = [](const RoundRecord& r) { return r.formula_bytes_down; };
+    for (const auto& point : a.points)
+        if (std::isfinite(point.y)) largest = std::max(largest, std::abs(point.y));
+    return std::ranges::equal(a.points, b.points, [&](const Point& p, const Point& q) {
+        return p.x == q.x && std::abs(p.y - q.y) <= visible * largest;
+    });
+}
+
+// Running totals, of seeds the mean; several methods show up and down together, to keep two curves each. Of curves that
+// would lie on each other one is drawn, and the caption says so.
+inline std::string bytes_figure(const Runs& runs) {
+    using Bytes = double (*)(const RoundRecord&);
+    struct Way {
+        std::string_view name;
+        Bytes measured, formula;
+    };
+    static constexpr Way up{"up", [](const RoundRecord& r) { return static_cast<double>(r.bytes_up); },
+                            [](const RoundRecord& r) { return r.formula_bytes_up; }};
+    static constexpr Way down{"down", [](const RoundRecord& r) { return static_cast<double>(r.bytes_down); },
+                              [](const RoundRecord& r) { return r.formula_bytes_down; }};
+    static constexpr Way both{"", [](const RoundRecord& r) { return up.measured(r) + down.measured(r); },
+                              [](const RoundRecord& r) { return up.formula(r) + down.formula(r); }};
+    struct Pair {
+        std::string name;
+        Series measured, formula;  // the second without points where no round tells
+    };
+    std::vector<Pair> all;
+    double largest = 0;
     for (std::size_t g = 0; g < runs.groups.size(); ++g) {
-        const auto add = [&](std::string_view what, std::size_t colour, bool dashed, auto... parts) {
+        const auto total = [&](Bytes bytes, bool dashed) {
             std::vector<std::vector<Point>> lines;
             for (const auto* run : runs.groups[g].runs) {
                 auto& line = lines.emplace_back();
                 double sum = 0;
-                for (const auto& r : run->rounds)
-                    line.push_back({static_cast<double>(r.round), sum += (0.0 + ... + parts(r))});
+                for (const auto& r : run->rounds) line.push_back({static_cast<double>(r.round), sum += bytes(r)});
             }
-            std::vector<Point> points = mean_line(lines).points;
-            if (points.empty() || (dashed && !std::isfinite(points[0].y))) return;
-            for (const auto& point : points)
+            Series out{"", runs.many_groups() ? g : all.size(), dashed, mean_line(lines).points};
+            if (!out.points.empty() && !std::isfinite(out.points[0].y)) out.points.clear();
+            for (const auto& point : out.points)
                 if (std::isfinite(point.y)) largest = std::max(largest, point.y);
-            all.push_back({runs.group_called(g, what), colour, dashed, std::move(points)});
+            return out;
         };
-        if (runs.many_groups()) {
-            add("measured", g, false, measured_up, measured_down);
-            add("formula", g, true, formula_up, formula_down);
-        } else {
-            add("up, measured", 0, false, measured_up);
-            add("down, measured", 1, false, measured_down);
-            add("up, formula", 0, true, formula_up);
-            add("down, formula", 1, true, formula_down);
-        }
+        for (const Way& way : runs.many_groups() ? std::vector{both} : std::vector{up, down})
+            all.push_back({runs.many_groups() ? runs.groups[g].name : std::string(way.name),
+                           total(way.measured, false), total(way.formula, true)});
+    }
+    const bool same_formula =
+        std::ranges::all_of(all, [](const Pair& each) { return alike(each.measured, each.formula); });
+    if (!runs.many_groups() && all.size() == 2 && alike(all[0].measured, all[1].measured) &&
+        alike(all[0].formula, all[1].formula)) {
+        all.pop_back();
+        all[0].name = "up, and as much down";
     }
     const Prefix prefix = prefix_of(largest);
-    for (auto& series : all)
+    std::vector<Series> drawn;
+    const auto draw = [&](Series series, std::string name) {
+        if (series.points.empty()) return;
         for (auto& point : series.points) point.y /= prefix.divisor;
+        series.name = std::move(name);
+        drawn.push_back(std::move(series));
+    };
+    for (const auto& each : all) draw(each.measured, same_formula ? each.name : cat(each.name, ", measured"));
+    for (const auto& each : all)
+        if (!same_formula) draw(each.formula, cat(each.name, ", formula"));
     const std::string caption =
         cat(runs.many_groups() ? "Up and down together, all rounds so far." : "All rounds so far.",
             runs.over_seeds() ? " Means over seeds." : "",
-            " Measured on the wire form; the formula is the one of the method's paper.");
-    return figure("bytes", "Communication", caption, keys_of(all),
+            same_formula ? " Measured on the wire form; the formula of the method's paper gives the same, within 0.5 %."
+                         : " Measured on the wire form; the formula is the one of the method's paper.");
+    return figure("bytes", "Communication", caption, keys_of(drawn),
                   line_chart(caption, {.title = "round", .integers = true},
-                             {.title = "sent so far", .unit = cat(prefix.name, "B"), .from_zero = true}, all),
+                             {.title = "sent so far", .unit = cat(prefix.name, "B"), .from_zero = true}, drawn),
                   "No round was recorded in this run.");
 }
 

@@ -41,7 +41,12 @@ inline std::string data_figures(const Runs& runs, std::size_t i) {
         examples += client.n_train;
     }
     for (std::size_t c = 0; c < classes; ++c) map.rows.push_back(digits(c));
-    const std::string total = cat(plural(clients.size(), "client"), ", ", plural(examples, "training example"), ".");
+    std::vector<double> sizes;
+    for (const auto& client : clients) sizes.push_back(static_cast<double>(client.n_train));
+    const bool equal = !sizes.empty() && std::ranges::count(sizes, sizes[0]) == std::ssize(sizes);
+    const std::string total =
+        cat(plural(clients.size(), "client"), ", ", plural(examples, "training example"),
+            equal && sizes.size() > 1 ? cat(", ", digits(clients[0].n_train), " each.") : ".");
     std::string out;
     if (const std::string chart = heat_map(map); !chart.empty()) {
         out = figure("classes" + suffix, "Classes per client" + whose, "A column is a client, a row a class.", {},
@@ -57,8 +62,7 @@ inline std::string data_figures(const Runs& runs, std::size_t i) {
                   bar_chart(caption, {.title = "client", .integers = true},
                             {.title = "training examples", .from_zero = true}, bars, static_cast<double>(stride)),
                   "No per-client record in this run.");
-    std::vector<double> sizes;
-    for (const auto& client : clients) sizes.push_back(static_cast<double>(client.n_train));
+    if (equal) return out;  // one bar, which the caption has in words
     const std::string counted = "How many clients have how many training examples.";
     out += figure("data-histogram" + suffix, "Sizes of clients" + whose, counted, {},
                   histogram({.label = counted,

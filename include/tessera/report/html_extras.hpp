@@ -22,7 +22,7 @@ namespace tessera::report::detail {
 // Counts whole, measurements to four digits.
 inline std::string number_text(double value) {
     if (!std::isfinite(value)) return "n/a";
-    return std::abs(value) < 1e6 && value == std::floor(value) ? fixed(value, 0) : rounded(value, 4);
+    return std::abs(value) < 1e12 && value == std::floor(value) ? fixed(value, 0) : rounded(value, 4);
 }
 
 // A table of text; numbers stand right on one line, words stand left and break. Rows beyond `most` are counted, not
@@ -64,7 +64,7 @@ private:
 };
 
 inline bool is_worded(std::string_view text) {
-    return !text.empty() && text != "n/a" && text.find_first_of("0123456789+-") != 0;
+    return !text.empty() && text != "n/a" && text.find_first_of("0123456789+-<>") != 0;
 }
 // Half a page is too narrow for a text of more characters beside the name of its row.
 inline bool has_long_text(const Extra& e) {

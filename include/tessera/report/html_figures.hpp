@@ -12,6 +12,7 @@
 
 #include <tessera/report/evaluation.hpp>
 #include <tessera/report/record.hpp>
+#include <tessera/report/seeds.hpp>
 #include <tessera/report/svg.hpp>
 #include <tessera/report/svg_categories.hpp>
 #include <tessera/report/text.hpp>
@@ -23,6 +24,17 @@ inline std::string percent(double share, int decimals = 1) {
 }
 inline std::string in_unit(const Evaluation& e) {
     return e.metric == Metric::loss ? std::isfinite(e.value) ? rounded(e.value, 4) : "n/a" : percent(e.value, 2);
+}
+// Shares of several seeds: "87.05 ± 1.26 %"; one has no deviation.
+inline std::string percent(const std::vector<double>& shares, int decimals) {
+    const double mean = spread(shares).mean;
+    if (shares.size() < 2 || !std::isfinite(mean)) return percent(mean, decimals);
+    return cat(fixed(100 * mean, decimals), " \xC2\xB1 ", fixed(100 * sample_deviation(shares), decimals), " %");
+}
+inline std::string in_unit(const OverSeeds& all) {
+    if (all.values.size() < 2 || !std::isfinite(all.mean.value)) return in_unit(all.mean);
+    if (all.mean.metric != Metric::loss) return percent(all.values, 2);
+    return cat(rounded(all.mean.value, 4), " \xC2\xB1 ", rounded(all.deviation(), 2));
 }
 inline std::string seconds_text(double seconds) {
     if (!std::isfinite(seconds)) return "n/a";
@@ -263,6 +275,29 @@ inline void move_along(Series& series, const std::vector<const RunRecord*>& runs
         }
 }
 
+// Which rounds belong to which stage, where there are several.
+inline std::string stages_in_words(const RunRecord& run) {
+    struct Stage {
+        std::string name;
+        std::size_t last;
+    };
+    std::vector<Stage> stages;
+    for (const auto& round : run.rounds) {
+        if (round.evaluations.empty()) continue;
+        const std::string name = round.evaluations[0].stage;
+        if (stages.empty() || stages.back().name != name) stages.push_back({name, round.round});
+        stages.back().last = round.round;
+    }
+    if (stages.size() < 2) return "";
+    std::string out;
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+        const std::size_t first = i == 0 ? run.rounds[0].round : stages[i - 1].last + 1;
+        out += cat(i == 0 ? " Stages: " : ", ", stages[i].name, " in rounds ", digits(first), " to ",
+                   digits(stages[i].last));
+    }
+    return out + ".";
+}
+
 inline constexpr std::string_view bands_in_words =
     " Lines are means over seeds, bands reach from the least to the most of them.";
 
@@ -293,6 +328,7 @@ inline std::string curves(const Runs& runs, std::string_view id, std::string_vie
             all.push_back(std::move(series));
             tags.push_back(best);
         }
+    if (one && !along.spent) more += stages_in_words(*runs.groups[0].runs[0]);
     if (runs.over_seeds()) more += bands_in_words;
     const std::string caption = tags.empty() ? "" : cat(tags_in_words(all, tags), more, along.in_words);
     return figure(id, title, caption, keys_of(all), line_chart(cat(title, ": ", caption), along.axis, y, all),

@@ -31,14 +31,15 @@ struct OverSeeds {
     double deviation() const { return sample_deviation(values); }
 };
 
-// Each final evaluation that every run has, in the order of the first run.
-inline std::vector<OverSeeds> over_seeds(const std::vector<RunRecord>& runs) {
+namespace detail {
+
+inline std::vector<OverSeeds> over_seeds(const std::vector<const RunRecord*>& runs) {
     std::vector<OverSeeds> out;
     if (runs.empty()) return out;
-    for (const auto& first : runs[0].final_evaluations) {
+    for (const auto& first : runs[0]->final_evaluations) {
         OverSeeds all{first, {}};
-        for (const auto& run : runs)
-            for (const auto& e : run.final_evaluations)
+        for (const auto* run : runs)
+            for (const auto& e : run->final_evaluations)
                 if (comparable(e, first) && e.stage == first.stage) {
                     all.values.push_back(e.value);
                     break;
@@ -48,6 +49,15 @@ inline std::vector<OverSeeds> over_seeds(const std::vector<RunRecord>& runs) {
         out.push_back(std::move(all));
     }
     return out;
+}
+
+}  // namespace detail
+
+// Each final evaluation that every run has, in the order of the first run.
+inline std::vector<OverSeeds> over_seeds(const std::vector<RunRecord>& runs) {
+    std::vector<const RunRecord*> all;
+    for (const auto& run : runs) all.push_back(&run);
+    return detail::over_seeds(all);
 }
 
 inline std::uint64_t seed_of(const RunRecord& run) {

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -228,9 +227,9 @@ public:
         const auto& ticks = x_.ticks();
         const double room = ticks.size() < 2 ? right - left : x_(ticks[1].value) - x_(ticks[0].value);
         for (const auto& tick : ticks) {
-            const auto lines = in_two_lines(tick.label, room);
-            text("middle", x_(tick.value), bottom + 14, lines[0]);
-            if (!lines[1].empty()) text("middle", x_(tick.value), bottom + 28, lines[1]);
+            double down = 0;  // the last of three lines is where the title of the axis would be
+            for (const auto& line : in_lines(tick.label, room, x.title.empty() ? 3 : 2))
+                text("middle", x_(tick.value), bottom + (down += 14), line);
         }
     }
 
@@ -318,15 +317,26 @@ public:
 private:
     static std::string at(double place) { return rounded(std::round(place * 100) / 100, 6); }
 
-    // A name in the room of its slot: whole, in two lines, or cut.
-    static std::array<std::string, 2> in_two_lines(std::string_view name, double room) {
+    // A name in the room of its slot: whole, in lines that end at a blank or after a hyphen, or cut.
+    static std::vector<std::string> in_lines(std::string_view name, double room, std::size_t most) {
         constexpr double character = 8.2;  // of the largest font the page sets, that of a phone
         const auto fit = static_cast<std::size_t>(std::max(2.0, room / character));
-        if (length_of(name) <= fit) return {std::string(name), ""};
-        auto space = name.substr(0, std::min(name.size(), fit + 1)).rfind(' ');
-        if (space == std::string_view::npos || space == 0) space = name.find(' ', 1);
-        if (space == std::string_view::npos) return {shortened(name, fit), ""};
-        return {shortened(name.substr(0, space), fit), shortened(name.substr(space + 1), fit)};
+        std::vector<std::string> lines;
+        while (length_of(name) > fit && lines.size() + 1 < most) {
+            std::size_t end = 0, next = 0;  // of the longest line that fits, or else of the shortest
+            for (std::size_t i = 1; i < name.size(); ++i) {
+                const bool blank = name[i] == ' ', hyphen = name[i] == '-' && i + 1 < name.size();
+                if (!blank && !hyphen) continue;
+                const std::size_t here = blank ? i : i + 1;
+                if (end > 0 && length_of(name.substr(0, here)) > fit) break;
+                end = here, next = i + 1;
+            }
+            if (end == 0) break;
+            lines.push_back(shortened(name.substr(0, end), fit));
+            name.remove_prefix(next);
+        }
+        lines.push_back(shortened(name, fit));
+        return lines;
     }
 
     void frame(std::string_view label, std::string_view kind, const Axis& x, const Axis& y) {

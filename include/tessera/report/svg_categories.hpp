@@ -61,9 +61,12 @@ inline std::string histogram(const Histogram& all) {
     const double size = std::max(std::abs(xs.low), std::abs(xs.high)), range = xs.high - xs.low;
     double width = range > 1e-9 * size ? detail::nice_step(range, wanted_bins) : size > 1e-200 ? size / 10 : 1;
     if (all.x.integers) width = std::max(width, 1.0);
-    const double first = std::floor(xs.low / width + 1e-9);
+    const bool equal = !(range > 1e-9 * size);
+    const double first = equal ? xs.low / width - 0.5 : std::floor(xs.low / width + 1e-9);
     // The last bin has both its limits, so that 100 % is not alone; whole numbers begin a bin of their own.
-    const double last = all.x.integers ? std::floor(xs.high / width + 1e-9) + 1 : std::ceil(xs.high / width - 1e-9);
+    const double last = equal            ? first + 1
+                        : all.x.integers ? std::floor(xs.high / width + 1e-9) + 1
+                                         : std::ceil(xs.high / width - 1e-9);
     const auto bins = static_cast<std::size_t>(std::max(1.0, last - first));
     const auto bin_of = [&](double value) {
         const double bin = std::max(0.0, std::floor(value / width + 1e-9) - first);

@@ -187,10 +187,12 @@ inline Extra quantiles(const RunRecord& run) {
     return out;
 }
 
-// All of the above that the run has numbers for.
+// All of the above that the run has numbers for; a size that all clients have is nothing to draw against.
 inline void add_client_figures(RunRecord& run) {
+    const auto other = [&](const ClientRecord& client) { return client.n_train != run.per_client[0].n_train; };
+    const bool sized = std::ranges::any_of(run.per_client, other);
     for (auto&& extra : {change_against_size(run), change_violins(run), harmed_clients(run), quantiles(run)})
-        if (!extra.series.empty() && !extra.series[0].y.empty()) run.add(extra);
+        if (!extra.series.empty() && !extra.series[0].y.empty() && (sized || extra.id != "change-size")) run.add(extra);
 }
 
 // What step (c) of FedAlt's pipeline adds: the same clients, before and after the last epochs on their own parameters.

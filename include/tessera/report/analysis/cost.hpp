@@ -143,30 +143,35 @@ inline Reached reached(const RunRecord& run, double percent, std::optional<Which
     return {};
 }
 
-// Rounds and gigabytes by formula until a target is reached, a row for each run; ">T" where T rounds were not enough.
+// Rounds and bytes by formula until a target is reached, a row for each run; ">T" where T rounds were not enough.
 inline Extra rounds_to_reach(const std::vector<RunRecord>& runs, const std::vector<double>& percents,
                              std::optional<Which> model = {}) {
     using report::detail::cat, report::detail::digits, report::detail::rounded;
     Extra out{.id = "rounds-to-reach",
               .title = "Rounds to reach an accuracy",
               .caption = cat("First round whose accuracy (mean over clients, own test data, ", detail::in_words(model),
-                             " model) reaches the target, and the gigabytes by formula until then."),
+                             " model) reaches the target, and the bytes by formula until then."),
               .kind = Kind::table,
               .x = {.title = "run"},
               .categories = report::detail::names_of(runs)};
+    double largest = 0;  // in bytes; one unit for the whole table
+    for (const double percent : percents)
+        for (const auto& run : runs)
+            if (const double spent = reached(run, percent, model).spent; spent > 0)
+                largest = std::max(largest, 1e9 * spent);
+    const auto prefix = report::detail::prefix_of(largest);
     for (const double percent : percents) {
-        auto& rounds = out.series.emplace_back(Extra::Series{.name = cat(digits(percent), " %: rounds")});
+        Extra::Series rounds{.name = cat(digits(percent), " %: rounds")};
+        Extra::Series bytes{.name = cat(digits(percent), " %: ", prefix.name, "B")};
         for (const auto& run : runs) {
-            const double round = reached(run, percent, model).round;
+            const auto [round, spent] = reached(run, percent, model);
             rounds.y.push_back(round);
             rounds.texts.push_back(std::isfinite(round) ? digits(round) : cat(">", digits(run.rounds.size())));
+            bytes.y.push_back(1e9 * spent / prefix.divisor);
+            bytes.texts.push_back(std::isfinite(spent) ? rounded(bytes.y.back(), 4) : "");
         }
-        auto& bytes = out.series.emplace_back(Extra::Series{.name = cat(digits(percent), " %: GB")});
-        for (const auto& run : runs) {
-            const double spent = reached(run, percent, model).spent;
-            bytes.y.push_back(spent);
-            bytes.texts.push_back(std::isfinite(spent) ? rounded(spent, 4) : "");
-        }
+        out.series.push_back(std::move(rounds));
+        out.series.push_back(std::move(bytes));
     }
     return out;
 }

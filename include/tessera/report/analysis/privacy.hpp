@@ -66,4 +66,29 @@ inline Extra privacy_table(const PrivacyStatement& s) {
     return out;
 }
 
+// Of every client, from the one that paid least to the one that paid most. Who is not hidden at all has no dot; the
+// caption counts them.
+inline Extra privacy_figure(const PrivacyStatement& s) {
+    std::vector<std::size_t> order(s.epsilon.size());
+    for (std::size_t k = 0; k < order.size(); ++k) order[k] = k;
+    std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return s.epsilon[a] < s.epsilon[b]; });
+    Extra out{.id = "privacy-clients",
+              .title = "Epsilon of each client",
+              .caption = "Clients in order of what they have released so far.",
+              .kind = Kind::scatter,
+              .x = {.title = "clients in order of epsilon", .integers = true},
+              .y = {.title = "epsilon", .from_zero = true},
+              .series = {{.name = ""}}};
+    std::size_t bare = 0;
+    for (std::size_t place = 0; place < order.size(); ++place) {
+        const double epsilon = s.epsilon[order[place]];
+        bare += !std::isfinite(epsilon);
+        out.series[0].x.push_back(static_cast<double>(place + 1));
+        out.series[0].y.push_back(epsilon);
+        out.series[0].texts.push_back("client " + std::to_string(order[place]));
+    }
+    if (bare > 0) out.caption += " Of " + std::to_string(bare) + " it is infinite: nothing is hidden.";
+    return out;
+}
+
 }  // namespace tessera::report::analysis
