@@ -197,14 +197,16 @@ TEST_CASE_TEMPLATE("every kernel set agrees with the plain loops", R, float, dou
             CAPTURE(batch);
             CHECK(wrong<R>(Problem<R>({batch, 150, 41}, Ones::tenth, 0)) == "nothing");
         }
-        // Several chunks of rows and several panels of columns in both gradients at once.
+        // Several panels in both gradients at once, and rows made of what the last of them leaves.
+        CHECK(Problem<R>({17, 300, 520}, Ones::tenth).pattern.transposed().panel < 520);
         CHECK(wrong<R>(Problem<R>({17, 300, 520}, Ones::tenth)) == "nothing");
     });
 }
 
-TEST_CASE("both gradients go together where few weights are there") {
-    CHECK(Problem<float>({1, 150, 41}, Ones::tenth).pattern.transposed().place);
-    CHECK_FALSE(Problem<float>({1, 150, 41}, Ones::half).pattern.transposed().place);
+TEST_CASE("the density alone says how many rows go together") {
+    CHECK(Problem<float>({1, 150, 41}, Ones::tenth).pattern.places().together == 1);
+    CHECK(Problem<float>({1, 150, 41}, Ones::half).pattern.places().together == 3);
+    CHECK(Problem<float>({1, 150, 41}, Ones::none).pattern.places().together == 1);
 }
 
 TEST_CASE_TEMPLATE("a weight that is off is seen", R, float, double) {
@@ -247,6 +249,17 @@ TEST_CASE_TEMPLATE("gradient and update in one pass move the weights as one afte
             kernels::update(later.data(), dw.data(), nullptr, nullptr, nullptr, later.size(), R(1), numbers);
             CHECK(at_once == later);
             CHECK(at_once != p.w);
+            // With the input gradient in the same pass, and without pulls, whose way is another one.
+            for (const R decay : {R(0), R(0.25)}) {
+                const kernels::UpdateNumbers<R> decayed{R(0.5), decay, R(0), R(0)};
+                auto alone = p.w, with = p.w;
+                auto dx = unwritten<R>(kernels::padded<R>(batch) * 45);
+                kernels::sparse_update(p.pattern, bdy.data(), bx.data(), alone.data(), batch, {}, decayed);
+                kernels::sparse_backward(p.pattern, bdy.data(), bx.data(), with.data(), {dx.data()}, batch, {},
+                                         decayed);
+                CHECK(with == alone);
+                CHECK((with == at_once) == (decay == 0));
+            }
         }
     });
 }

@@ -108,10 +108,14 @@ TESSERA_INLINE void sparse_block_of_three(const SparseOrder& p, const R* values,
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
     alignas(64) R spare[width];  // for rows behind the last
     const std::uint32_t* end = p.ends;
-    const std::uint32_t* source = p.source;
+    const std::uint32_t* first_of = p.first;
+    const std::uint8_t* offset = p.offset;
     std::size_t k = 0;
-    for (std::size_t panel = 0; panel < p.columns; panel += p.panel, x += p.panel * width)
+    for (std::size_t panel = 0; panel < p.columns; panel += p.panel, x += p.panel * width, first_of += p.rows)
         for (std::size_t r = 0; r < p.rows; r += 3) {
+            const R* value[3];
+#pragma GCC unroll 3
+            for (std::size_t q = 0; q < 3; ++q) value[q] = values + first_of[r + q < p.rows ? r + q : r];
             Held<R, Bytes> sum[3][N];
             const auto to = [&](std::size_t q) __attribute__((always_inline)) {
                 return r + q < p.rows ? y + (r + q) * width : spare;
@@ -131,7 +135,7 @@ TESSERA_INLINE void sparse_block_of_three(const SparseOrder& p, const R* values,
                     R w[3] = {};
 #pragma GCC unroll 3
                     for (std::size_t q = 0; q < 3; ++q)
-                        if (which >> q & 1) w[q] = values[*source++];
+                        if (which >> q & 1) w[q] = value[q][*offset++];
 #pragma GCC unroll 8
                     for (std::size_t v = 0; v < N; ++v) {
                         Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from + v * lanes);
@@ -175,6 +179,13 @@ struct SparseEnd {
     UpdateNumbers<R> numbers{};
     bool add = false;
 
+    bool plain() const { return values && !add && !pulls.toward && !pulls.also && !pulls.velocity; }
+    SparseEnd of_block(std::size_t begin, std::size_t width, std::size_t examples) const {
+        SparseEnd block = *this;
+        block.add = begin > 0;
+        if (begin + width < examples) block.values = nullptr;
+        return block;
+    }
     template <std::size_t Bytes>
     TESSERA_INLINE void take(std::size_t k, std::size_t n, std::size_t count, const Held<R, Bytes>& fresh) const {
         using Vec = V<R, Bytes>;
@@ -225,20 +236,29 @@ TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy,
             Held<R, Bytes> d[N];
 #pragma GCC unroll 8
             for (std::size_t v = 0; v < N; ++v) d[v] = *reinterpret_cast<const Vec*>(dy + r * width + v * lanes);
-            const auto product = [&](std::size_t column, Held<R, Bytes>& sum) __attribute__((always_inline)) {
-                const R* from = forget(x + column * width);
-                sum = d[0] * *reinterpret_cast<const Vec*>(from);
-                in_register(sum);  // not fused into a sum that begins with d[1]
+            // Side by side: one after the other, their chains of additions would wait for each other in the scheduler.
+            const auto products = [&](auto several, const auto& column, Held<R, Bytes>* sum)
+                                      __attribute__((always_inline)) {
+                constexpr std::size_t M = decltype(several)::value;
+                const R* from[M];
+#pragma GCC unroll 4
+                for (std::size_t j = 0; j < M; ++j) {
+                    from[j] = forget(x + column(j) * width);
+                    sum[j] = d[0] * *reinterpret_cast<const Vec*>(from[j]);
+                    in_register(sum[j]);  // not fused into a sum that begins with d[1]
+                }
 #pragma GCC unroll 8
-                for (std::size_t v = 1; v < N; ++v) sum += d[v] * *reinterpret_cast<const Vec*>(from + v * lanes);
+                for (std::size_t v = 1; v < N; ++v)
+#pragma GCC unroll 4
+                    for (std::size_t j = 0; j < M; ++j)
+                        sum[j] += d[v] * *reinterpret_cast<const Vec*>(from[j] + v * lanes);
             };
             if constexpr (hot_set<R, Bytes>) {  // four at a time are half folded at once, sixteen together to the end
                 const auto four = [&](std::size_t i, Held<R, Bytes>& half) __attribute__((always_inline)) {
                     std::uint64_t columns;
                     std::memcpy(&columns, p.column + k + i, sizeof columns);
                     Held<R, Bytes> acc[4];
-#pragma GCC unroll 4
-                    for (std::size_t j = 0; j < 4; ++j) product(columns >> (16 * j) & 0xFFFF, acc[j]);
+                    products(Count<4>{}, [&](std::size_t j) { return columns >> (16 * j) & 0xFFFF; }, acc);
                     fold_lanes<R, Bytes, lanes / 2, 4>(acc);
                     half = acc[0];
                 };
@@ -258,7 +278,8 @@ TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy,
                     n = last - k < lanes ? last - k : lanes;
                     Held<R, Bytes> acc[lanes];
 #pragma GCC unroll 16
-                    for (std::size_t i = 0; i < lanes; ++i) product(p.column[k + (i < n ? i : 0)], acc[i]);
+                    for (std::size_t i = 0; i < lanes; ++i)
+                        products(Count<1>{}, [&](std::size_t) { return p.column[k + (i < n ? i : 0)]; }, acc + i);
                     fold_lanes<R, Bytes, lanes / 2, lanes>(acc);
                     const Held<R, Bytes> sums = acc[0];
                     end.template take<Bytes>(k + there, n, p.count, sums);
@@ -270,11 +291,25 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void sparse_weights_body(SparseOrder p, const R* x, const R* dy, SparseEnd<R> end,
                                         std::size_t examples) {
     for_blocks<R, Bytes>(examples, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
-        SparseEnd<R> here = end;
-        here.add = e > 0;
-        if (e + registers() * VectorOf<R, Bytes>::lanes < examples) here.values = nullptr;
-        sampled_block<R, Bytes, registers()>(p, x + e * p.columns, dy + e * p.rows, here);
+        sampled_block<R, Bytes, registers()>(p, x + e * p.columns, dy + e * p.rows,
+                                             end.of_block(e, registers() * VectorOf<R, Bytes>::lanes, examples));
     });
+}
+
+// Register i of Count ends with the sum of its lanes in each lane from i * lanes / Count on, all in acc[0].
+template <class R, std::size_t Bytes, std::size_t Width, std::size_t... Lane>
+TESSERA_INLINE void fold_within(Held<R, Bytes>& a, std::index_sequence<Lane...> all) {
+    if constexpr (Width > 0) {
+        const Held<R, Bytes> other = __builtin_shufflevector(a, a, (Lane ^ Width)...);
+        a += other;
+        fold_within<R, Bytes, Width / 2>(a, all);
+    }
+}
+template <class R, std::size_t Bytes, std::size_t Count>
+TESSERA_INLINE void fold_apart(Held<R, Bytes>* acc) {
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    fold_lanes<R, Bytes, lanes / 2, Count>(acc);
+    fold_within<R, Bytes, lanes / Count / 2>(acc[0], std::make_index_sequence<lanes>{});
 }
 
 // Where an input gradient goes: to blocks, or, if there are rows, to [batch][numbers]; then blocks are scratch.
@@ -285,17 +320,16 @@ struct SparseOut {
     std::size_t batch = 0;
 };
 
-// Both gradients, of a turned matrix: dx[r] = sum of values dy[column], and in `sums`, list after list, the sums over
-// the examples of x[r] dy[column]. Either alone loads a register of dy for each multiply-add, both load it for two.
+// Both gradients, of a turned matrix: dx[r] = sum of values dy[column], and for `end` the sums over the examples of
+// x[r] dy[column]. Either alone loads a register of dy for each multiply-add, both load it for two, which L2 can feed.
 template <class R, std::size_t Bytes, std::size_t N>
 TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x, const R* dy, SparseOut<R> dx,
-                               R* sums, bool add) {
+                               const SparseEnd<R>& end) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
-    constexpr std::size_t chunk = 256;  // rows whose x and dx stay in L2 from panel to panel, 128 KiB each
-    // Of up to `lanes` ones the products, or in the hot set of each four what a half of the fold leaves.
-    alignas(64) R folds[lanes * lanes] = {};
-    const auto fold = [&](std::size_t i) -> Vec& { return *reinterpret_cast<Vec*>(folds + i * lanes); };
+    constexpr std::size_t several = hot_set<R, Bytes> ? 4 : 2;
+    const bool plain = end.plain();
+    const R rate = end.numbers.rate, decay = end.numbers.decay;
     const auto row = [&](std::size_t r, std::size_t k, std::size_t last, const R* panel, bool more, R* to)
                          __attribute__((always_inline)) {
         Held<R, Bytes> sum[N] = {}, own[N];
@@ -305,81 +339,73 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
             own[v] = *reinterpret_cast<const Vec*>(x + r * width + v * lanes);
             in_register(own[v]);
         }
-        const auto one = [&](std::size_t i, Held<R, Bytes>& product) __attribute__((always_inline)) {
-            const R* from = forget(panel + p.column[i] * width);
-            const R w = values[p.source[i]];
+        const auto next = [&](auto count) __attribute__((always_inline)) {
+            constexpr std::size_t M = decltype(count)::value;
+            const R* from[M];
+            R w[M];
+            Held<R, Bytes> product[several] = {};
+#pragma GCC unroll 4
+            for (std::size_t j = 0; j < M; ++j) {
+                from[j] = forget(panel + p.column[k + j] * width);
+                w[j] = values[p.source[k + j]];
+            }
 #pragma GCC unroll 8
-            for (std::size_t v = 0; v < N; ++v) {
-                Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from + v * lanes);
-                in_register(here);
-                sum[v] += w * here;
-                product = v == 0 ? own[0] * here : product + own[v] * here;
-                if (v == 0) in_register(product);  // as in sampled_block
-            }
-        };
-        for (std::size_t n; k < last; k += n) {
-            n = last - k < lanes ? last - k : lanes;
-            Held<R, Bytes> acc[lanes];
-            if constexpr (hot_set<R, Bytes>) {
-                std::size_t i = 0;
-                for (; i + 4 <= n; i += 4) {
-                    Held<R, Bytes> four[4];
+            for (std::size_t v = 0; v < N; ++v)
 #pragma GCC unroll 4
-                    for (std::size_t j = 0; j < 4; ++j) one(k + i + j, four[j]);
-                    fold_lanes<R, Bytes, lanes / 2, 4>(four);
-                    fold(i / 4) = four[0];
+                for (std::size_t j = 0; j < M; ++j) {  // side by side, as in sampled_block
+                    Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from[j] + v * lanes);
+                    in_register(here);
+                    sum[v] += w[j] * here;
+                    product[j] = v == 0 ? own[0] * here : product[j] + own[v] * here;
+                    if (v == 0) in_register(product[j]);  // as in sampled_block
                 }
-                if (i < n) {
-                    Held<R, Bytes> rest[4] = {};
-                    one(k + i, rest[0]);
-                    if (i + 1 < n) one(k + i + 1, rest[1]);
-                    if (i + 2 < n) one(k + i + 2, rest[2]);
-                    fold_lanes<R, Bytes, lanes / 2, 4>(rest);
-                    fold(i / 4) = rest[0];
-                }
+            fold_apart<R, Bytes, several>(product);
+            alignas(64) R sums[lanes];
+            *reinterpret_cast<Vec*>(sums) = product[0];
+            if (plain) {  // by number and by number, without a look at every term: 12 % of the pass
 #pragma GCC unroll 4
-                for (std::size_t v = 0; v < 4; ++v) acc[v] = fold(v);
-                fold_lanes<R, Bytes, lanes / 8, 4>(acc);
+                for (std::size_t j = 0; j < M; ++j) {
+                    R d = sums[j * (lanes / several)];
+                    if (decay != 0) d += decay * w[j];
+                    end.values[p.source[k + j]] = w[j] - rate * d;
+                }
             } else {
-                for (std::size_t i = 0; i < n; ++i) {
-                    Held<R, Bytes> product;
-                    one(k + i, product);
-                    fold(i) = product;
-                }
-#pragma GCC unroll 16
-                for (std::size_t v = 0; v < lanes; ++v) acc[v] = fold(v);
-                fold_lanes<R, Bytes, lanes / 2, lanes>(acc);
+#pragma GCC unroll 4
+                for (std::size_t j = 0; j < M; ++j) end.scalar(p.source[k + j], sums[j * (lanes / several)]);
             }
-            Vec& there = *reinterpret_cast<Vec*>(sums + k);
-            const auto lane = *reinterpret_cast<const V<LaneNumber<R>, Bytes>*>(lane_numbers<R>.data());
-            const Held<R, Bytes> old = there, all = add ? old + acc[0] : acc[0];
-            there = lane < static_cast<LaneNumber<R>>(n) ? all : old;
+            k += M;
+        };
+        while (k + several <= last) next(Count<several>{});
+        if constexpr (several > 2) {
+            if (k + 3 == last) next(Count<3>{});
+            if (k + 2 == last) next(Count<2>{});
         }
+        if (k + 1 == last) next(Count<1>{});
 #pragma GCC unroll 8
         for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to + v * lanes) = sum[v];
     };
-    for (std::size_t first = 0; first < p.rows; first += chunk) {
-        const std::size_t stop = first + chunk < p.rows ? first + chunk : p.rows;
-        R* to = dx.rows ? dx.blocks : dx.blocks + first * width;
-        const std::uint32_t* ends = p.ends;
-        for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel, ends += p.rows)
-            for (std::size_t r = first; r < stop; ++r)
-                row(r, ends + r == p.ends ? 0 : ends[r - 1], ends[r], dy + panel * width, panel > 0,
-                    to + (r - first) * width);
-        if (!dx.rows) continue;
-        for (std::size_t e = 0; e < width && e < dx.batch; e += lanes)
-            for (std::size_t r = first; r < stop; r += lanes)
-                tile_to_rows<R, Bytes>(to + (r - first) * width + e, width, dx.rows + e * p.rows + r, p.rows,
-                                       dx.batch - e, stop - r);
-    }
+    // With one panel a tile of dx is finished at once, and rows can be made of it while it is in L1.
+    const bool passing = dx.rows && p.columns <= p.panel;
+    std::size_t k = 0, list = 0;
+    for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel)
+        for (std::size_t r = 0; r < p.rows; ++r, k = p.ends[list++]) {
+            const std::size_t tile = r / lanes * lanes;
+            R* tile_of_dx = passing ? dx.blocks : dx.blocks + tile * width;
+            row(r, k, p.ends[list], dy + panel * width, panel > 0, tile_of_dx + (r - tile) * width);
+            if (!dx.rows || panel + p.panel < p.columns || (r + 1 < tile + lanes && r + 1 < p.rows)) continue;
+            for (std::size_t e = 0; e < width && e < dx.batch; e += lanes)
+                tile_to_rows<R, Bytes>(tile_of_dx + e, width, dx.rows + e * p.rows + tile, p.rows, dx.batch - e,
+                                       r + 1 - tile);
+        }
 }
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void sparse_both_body(SparseOrder p, const R* values, const R* x, const R* dy, SparseOut<R> dx, R* sums,
-                                     std::size_t examples) {
+TESSERA_INLINE void sparse_both_body(SparseOrder p, const R* values, const R* x, const R* dy, SparseOut<R> dx,
+                                     SparseEnd<R> end, std::size_t examples) {
     for_blocks<R, Bytes>(examples, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
         const SparseOut<R> here{dx.blocks + e * p.rows, dx.rows ? dx.rows + e * p.rows : nullptr,
                                 dx.batch > e ? dx.batch - e : 0};
-        both_block<R, Bytes, registers()>(p, values, x + e * p.rows, dy + e * p.columns, here, sums, e > 0);
+        both_block<R, Bytes, registers()>(p, values, x + e * p.rows, dy + e * p.columns, here,
+                                          end.of_block(e, registers() * VectorOf<R, Bytes>::lanes, examples));
     });
 }
 
@@ -396,8 +422,8 @@ TESSERA_INLINE void sparse_both_body(SparseOrder p, const R* values, const R* x,
                      (places, x, dy, end, examples))                                                                 \
     TESSERA_DISPATCH(sparse_both, R,                                                                                 \
                      (kernels::SparseOrder places, const R* values, const R* x, const R* dy,                        \
-                      kernels::detail::SparseOut<R> dx, R* sums, std::size_t examples),                              \
-                     (places, values, x, dy, dx, sums, examples))
+                      kernels::detail::SparseOut<R> dx, kernels::detail::SparseEnd<R> end, std::size_t examples),    \
+                     (places, values, x, dy, dx, end, examples))
 TESSERA_SPARSE_KERNELS(float)
 TESSERA_SPARSE_KERNELS(double)
 #undef TESSERA_SPARSE_KERNELS
@@ -436,37 +462,22 @@ void sparse_gradients(const SparsePattern& pattern, const R* w, const R* dy, con
                       std::size_t batch) {
     const auto turned = pattern.transposed();
     dx.batch = batch;
-    if (dw && turned.place) {
-        const Scratch<R> sums(turned.count + example_lanes<R>);
-        sparse_both(turned, w, x, dy, dx, sums.data(), padded<R>(batch));
-        for (std::size_t k = 0; k < turned.count; ++k) dw[k] = sums[turned.place[k]];
+    if (dw) {
+        sparse_both(turned, w, x, dy, dx, detail::SparseEnd<R>{.sums = dw}, padded<R>(batch));
         return;
     }
     sparse_input_gradient(pattern, w, dy, dx.blocks, batch);
     if (dx.rows) from_blocks(dx.blocks, dx.rows, batch, turned.rows, padded<R>(batch));
-    if (dw) sparse_weight_gradient(pattern, dy, x, dw, batch);
 }
 // The input gradient with w as it is, and the update of w.
 template <class R>
 void sparse_backward(const SparsePattern& pattern, const R* dy, const R* x, R* w, SparseOut<R> dx, std::size_t batch,
                      const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
-    const auto turned = pattern.transposed();
+    const Scratch<R> sums(pattern.count());  // of all blocks but the last
     dx.batch = batch;
-    if (turned.place) {
-        const Scratch<R> sums(turned.count + example_lanes<R>);
-        sparse_both(turned, static_cast<const R*>(w), x, dy, dx, sums.data(), padded<R>(batch));
-        // Not in the kernel: scattered from there, the sums took twice as long.
-        R some[512];
-        for (std::size_t k = 0; k < turned.count; k += std::size(some)) {
-            const std::size_t n = std::min(turned.count - k, std::size(some));
-            for (std::size_t i = 0; i < n; ++i) some[i] = sums[turned.place[k + i]];
-            const auto here = pulls.at(k);
-            update(w + k, some, here.toward, here.also, here.velocity, n, R(1), numbers);
-        }
-        return;
-    }
-    sparse_gradients(pattern, static_cast<const R*>(w), dy, x, dx, static_cast<R*>(nullptr), batch);
-    sparse_update(pattern, dy, x, w, batch, pulls, numbers);
+    sparse_both(pattern.transposed(), static_cast<const R*>(w), x, dy, dx,
+                detail::SparseEnd<R>{.sums = sums.data(), .values = w, .pulls = pulls, .numbers = numbers},
+                padded<R>(batch));
 }
 
 }  // namespace tessera::kernels

@@ -27,19 +27,18 @@ void each_word(const std::uint64_t* words, std::size_t begin, std::size_t end, F
 // the last.
 //
 // One row at a time: one list for each panel and row. It ends at ends[i], where the next begins. The values of a list
-// stand in one piece from first[i] on, or, where there is no `first`, each where `source` says. Where both gradients go
-// together, `place` is the inverse of `source`.
+// stand in one piece from first[i] on, or, in a turned matrix, each where `source` says.
 //
 // Three rows together: seven lists for each panel and three rows, of the columns that all three have, that two have,
-// and that one has: subset 7 first (bit q: the q-th of them), subset 1 last. Then `source` has a place for each row of
-// the subset, column after column.
+// and that one has: subset 7 first (bit q: the q-th of them), subset 1 last. `offset` has, column after column, a place
+// for each row of the subset, counted from where the row's values of the panel begin: first[panel * rows + row].
 struct SparseOrder {
     std::size_t rows = 0, columns = 0, panel = 1, count = 0, together = 1;
     const std::uint32_t* ends = nullptr;
     const std::uint32_t* first = nullptr;
     const std::uint16_t* column = nullptr;
     const std::uint32_t* source = nullptr;
-    const std::uint32_t* place = nullptr;
+    const std::uint8_t* offset = nullptr;
 };
 
 namespace detail {
@@ -91,11 +90,14 @@ struct BitMatrix {
 
 // The lists of one matrix. A turned one has the rows of the weights as its columns: packed numbers run along them.
 struct SparseLists {
-    Vec<std::uint32_t> ends, first, source, place;
+    std::size_t panel = 1;
+    Vec<std::uint32_t> ends, first, source;
     Vec<std::uint16_t> column;
+    Vec<std::uint8_t> offset;
 
     // next[r]: the packed number of the first one of the weights' row r.
-    void row_by_row(const BitMatrix& m, std::size_t panel, std::size_t count, bool turned, Vec<std::uint32_t> next) {
+    void row_by_row(const BitMatrix& m, std::size_t width, std::size_t count, bool turned, Vec<std::uint32_t> next) {
+        panel = width;
         const std::size_t lists = (m.columns + panel - 1) / panel * m.rows;
         ends.resize(lists);
         if (turned) source.resize(count);
@@ -117,28 +119,29 @@ struct SparseLists {
                 if (!turned) first[list] = std::exchange(next[r], static_cast<std::uint32_t>(next[r] + k - before));
             }
     }
-    void find_places() {
-        place.resize(source.size());
-        for (std::size_t k = 0; k < source.size(); ++k) place[source[k]] = static_cast<std::uint32_t>(k);
-    }
-    void three_rows_together(const BitMatrix& m, std::size_t count, bool turned, Vec<std::uint32_t> next) {
+    void three_rows_together(const BitMatrix& m, std::size_t count, Vec<std::uint32_t> next) {
+        panel = 64;
         ends.resize(m.words * ((m.rows + 2) / 3) * 7);
-        source.resize(count);
+        first.resize(m.words * m.rows);
+        offset.resize(count);
         column.resize(count + 4);
         std::size_t k = 0, s = 0, list = 0;
         for (std::size_t j = 0; j < m.words; ++j)
             for (std::size_t r = 0; r < m.rows; r += 3) {
                 const std::uint64_t bits[3] = {m.word(r, j), m.word(r + 1, j), m.word(r + 2, j)};
-                std::uint32_t number[3][64];
-                for (std::size_t q = 0; q < 3; ++q)
-                    each_one(bits[q], [&](std::size_t b) { number[q][b] = next[turned ? 64 * j + b : r + q]++; });
+                std::uint8_t rank[3][64];
+                for (std::size_t q = 0; q < 3 && r + q < m.rows; ++q) {
+                    std::uint8_t n = 0;
+                    each_one(bits[q], [&](std::size_t b) { rank[q][b] = n++; });
+                    first[j * m.rows + r + q] = std::exchange(next[r + q], next[r + q] + n);
+                }
                 for (std::size_t subset = 7; subset > 0; --subset) {
                     std::uint64_t these = ~std::uint64_t{0};
                     for (std::size_t q = 0; q < 3; ++q) these &= subset >> q & 1 ? bits[q] : ~bits[q];
                     each_one(these, [&](std::size_t b) {
                         column[k++] = static_cast<std::uint16_t>(b);
                         for (std::size_t q = 0; q < 3; ++q)
-                            if (subset >> q & 1) source[s++] = number[q][b];
+                            if (subset >> q & 1) offset[s++] = rank[q][b];
                     });
                     ends[list++] = static_cast<std::uint32_t>(k);
                 }
@@ -162,44 +165,42 @@ public:
             for (std::size_t j = 0; j < ones.words; ++j)
                 count_ += static_cast<std::size_t>(std::popcount(ones.word(r, j)));
         }
-        while (panel_ < widest_panel && count_ * panel_ < out * in * ones_in_a_list) panel_ *= 2;
-        three_ = count_ > 0 && 100 * count_ >= percent_for_three * out * in;
-        rows_.row_by_row(ones, even(in), count_, false, starts);
-        if (three_) threes_.three_rows_together(ones, count_, false, starts);
-        if (!transposed) return;
-        if (three_) turned_.three_rows_together(ones.turned(), count_, true, std::move(starts));
-        else turned_.row_by_row(ones.turned(), even(out), count_, true, std::move(starts));
-        if (100 * count_ <= percent_for_both * out * in) turned_.find_places();
+        rows_.row_by_row(ones, even(in, wide_enough_for(6, 256)), count_, false, starts);
+        if (count_ > 0 && 100 * count_ >= percent_for_three * out * in)
+            threes_.three_rows_together(ones, count_, starts);
+        if (transposed)
+            turned_.row_by_row(ones.turned(), even(out, wide_enough_for(24, 1024)), count_, true, std::move(starts));
     }
 
     std::size_t count() const { return count_; }
-    SparseOrder row_by_row() const { return order(rows_, out_, in_, false); }
-    SparseOrder places() const { return order(three_ ? threes_ : rows_, out_, in_, three_); }
-    SparseOrder transposed() const { return order(turned_, in_, out_, three_); }
+    SparseOrder row_by_row() const { return order(rows_, out_, in_, 1); }
+    SparseOrder places() const { return threes_.ends.empty() ? row_by_row() : order(threes_, out_, in_, 3); }
+    SparseOrder transposed() const { return order(turned_, in_, out_, 1); }
 
 private:
-    // A list that is shorter costs more to enter and to leave than its panel in L1 gives back; a wider panel is not in
-    // L1 any more: 128 examples of 64 columns are 32 KiB.
-    static constexpr std::size_t ones_in_a_list = 24, widest_panel = 256;
     // From here on three rows have so many columns in common that seven short lists are worth it.
     static constexpr std::size_t percent_for_three = 30;
-    // Up to here both gradients go together; with more ones, what their sums are put in order with costs what it saves.
-    static constexpr std::size_t percent_for_both = 15;
 
-    SparseOrder order(const detail::SparseLists& lists, std::size_t rows, std::size_t columns,
-                      bool three) const {
-        return {rows, columns, three ? 64 : even(columns), count_, three ? 3u : 1u, lists.ends.data(),
-                lists.first.empty() ? nullptr : lists.first.data(), lists.column.data(), lists.source.data(),
-                lists.place.empty() ? nullptr : lists.place.data()};
+    // A panel of 64 columns and 128 examples is 32 KiB and stays in L1. A list that is shorter than `ones` costs more to
+    // enter and to leave than that gives back, so sparser rows get wider panels.
+    std::size_t wide_enough_for(std::size_t ones, std::size_t widest) const {
+        std::size_t panel = 64;
+        while (panel < widest && count_ * panel < out_ * in_ * ones) panel *= 2;
+        return panel;
     }
     // Panels of one width, or nearly: no sliver at the end.
-    std::size_t even(std::size_t columns) const {
-        const std::size_t panels = (columns + panel_ / 2) / panel_;
+    static std::size_t even(std::size_t columns, std::size_t panel) {
+        const std::size_t panels = (columns + panel / 2) / panel;
         return panels > 1 ? (columns + panels - 1) / panels : columns > 0 ? columns : 1;
     }
+    SparseOrder order(const detail::SparseLists& lists, std::size_t rows, std::size_t columns,
+                      std::size_t together) const {
+        const auto there = [](const auto& all) { return all.empty() ? nullptr : all.data(); };
+        return {rows, columns, lists.panel, count_, together, lists.ends.data(), there(lists.first),
+                lists.column.data(), there(lists.source), there(lists.offset)};
+    }
 
-    std::size_t out_ = 0, in_ = 0, count_ = 0, panel_ = 64;
-    bool three_ = false;
+    std::size_t out_ = 0, in_ = 0, count_ = 0;
     detail::SparseLists rows_, threes_, turned_;
 };
 
