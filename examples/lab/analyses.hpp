@@ -39,6 +39,10 @@ inline std::string epsilon_in_words(const tessera::report::analysis::PrivacyStat
     return text + (" (noise: " + s.noise + ")");
 }
 
+// Of what a method that distils is without it: it is asked for the same distances, on public data that it does not read.
+template <class Me>
+inline constexpr bool control_of_distillation = false;
+
 // What a method can be asked for, by its types.
 template <class Me, class M>
 struct Analyses {
@@ -48,7 +52,7 @@ struct Analyses {
     static constexpr bool memory = requires(const Me& me, const M& model) { tessera::on(me.own, model); };
     static constexpr bool theory = requires(const Run& run) { tessera::split_point(run, 0); };
     static constexpr bool coherence = requires(const Me& me) { me.envelope(); };
-    static constexpr bool ensemble = requires(const Me& me) { me.fold.kd_steps; };  // it has public data
+    static constexpr bool ensemble = control_of_distillation<Me> || requires(const Me& me) { me.fold.kd_steps; };
     static constexpr bool routing = requires(const Me& me) { me.gate, me.routing; };
     static constexpr bool masks = requires(const Run& run) { run.server().mask(tessera::Id{}); };
 
@@ -79,6 +83,11 @@ struct Analyses {
             if (!fits)
                 throw tessera::ConfigError("--analyse " + asked + ": of " + o.algorithm + " the lab can show " +
                                            (can.empty() ? "nothing more" : can));
+            if (asked == "ensemble" && o.pooled)
+                throw tessera::ConfigError("--analyse ensemble: " + o.algorithm + " has one client, and no ensemble");
+            if (asked == "ensemble" && !o.aux)
+                throw tessera::ConfigError("--analyse ensemble: it compares answers to public data of the server; give "
+                                           "them, as in --aux held-out:0.1");
         }
     }
 
@@ -129,7 +138,9 @@ struct Analyses {
             if (o.analyses("masks"))
                 figures::add_mask_figures(record, run.setup().model.layout(), run.server(), run.size());
         if constexpr (requires { tessera::privacy_statement(run); }) {
-            record.add(figures::privacy_table(tessera::privacy_statement(run)));
+            const auto statement = tessera::privacy_statement(run);
+            record.add(figures::privacy_table(statement));
+            record.add(figures::privacy_figure(statement));
             add_epsilon(run, "", record);
         }
         if constexpr (theory)

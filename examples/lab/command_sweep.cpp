@@ -193,7 +193,7 @@ Extra table_of(const std::vector<Cell>& cells, const std::vector<Judged>& result
     for (std::size_t i = 0; i < cells.size(); ++i) {
         out.categories.push_back(in_words(cells[i].settings));
         out.series[0].y.push_back(results[i].sound() ? 100 * spread(results[i].values).mean : absent);
-        out.series[0].texts.push_back(verdict(results[i]));
+        out.series[0].texts.push_back(verdict(results[i]) + (i == chosen ? ", chosen" : ""));
     }
     return out;
 }

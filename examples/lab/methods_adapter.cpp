@@ -17,6 +17,9 @@ using tessera::rule::Sgd;
 
 }  // namespace
 
+template <>
+inline constexpr bool control_of_distillation<tessera::PerAda<Sgd, ServerFold>> = true;
+
 // The rest stays where the stage began.
 Entry on_adapters(Entry e) {
     e.open = [open = e.open](const Stage& stage, Task task, tessera::Vec<float> warm_start) {

@@ -8,9 +8,13 @@
 #include "server_fold.hpp"
 
 namespace lab {
-namespace {
 
 using tessera::rule::Sgd;
+
+template <>
+inline constexpr bool control_of_distillation<tessera::FedAvg<Sgd, ServerFold>> = true;  // FedDF's
+
+namespace {
 
 // FedAvg on one client that holds everybody's data.
 Entry centralised() {

@@ -246,7 +246,7 @@ void naming_preset(const Options& o, F&& f) {
 
 // held-out:SHARE acts on any method: it takes examples from the clients, so that methods can be compared on one split.
 void check_aux(const std::vector<Stage>& stages, const Options& o) {
-    if (!o.aux || o.aux->starts_with("held-out:")) return;
+    if (!o.aux || o.aux->starts_with("held-out:") || o.analyses("ensemble")) return;
     for (const auto& s : stages)
         if (distils(entry_of(s.options.algorithm))) return;
     throw ConfigError("--aux " + *o.aux + ": " + stages.back().options.algorithm +

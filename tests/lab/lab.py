@@ -338,6 +338,12 @@ def bad_input(program, folder):
         "norms of a network without": (lambda: [*tiny, "--algorithm", "fedbn"], "--model dnn has none; dnn-norm has"),
         "distillation on nothing": (lambda: ["--data", "synthetic", "--algorithm", "perada", "--model", "dnn-adapter"],
                                     "--aux held-out:0.1"),
+        "distances on nothing": (lambda: [*tiny, "--algorithm", "fedavg", "--analyse", "ensemble"],
+                                 "--analyse ensemble: it compares answers to public data of the server"),
+        "an ensemble of one": (lambda: [*tiny, "--algorithm", "centralised", "--analyse", "ensemble", "--aux", "noise:10"],
+                               "centralised has one client"),
+        "distances of parts": (lambda: [*tiny, "--algorithm", "ditto", "--analyse", "ensemble", "--aux", "held-out:0.1"],
+                               "--analyse ensemble: of ditto the lab can show"),
         "public data nobody reads": (lambda: [*tiny, "--algorithm", "ditto", "--aux", "noise:10"], "--aux noise:10: ditto"),
         "unknown normalisation": (lambda: [*tiny, "--normalise", "foo"], "--normalise"),
         "a budget that the noise breaks": (lambda: [*tiny, "--algorithm", "fedavg", "--dp", "noise=0.5,epsilon=0.1"],
@@ -425,6 +431,7 @@ def outputs(program, folder):
     server_optimizers(program, folder)
     presets_by_hash(program, listed)
     presets_as_files(program, folder)
+    distances(program, folder)
     refused_presets(program, folder)
     rounds_and_examples(program, folder)
     phases_of_rounds(program, folder)
@@ -676,6 +683,27 @@ def stages_in_report(program, folder):
     report = json.loads(fine.read_text())
     expect({"fine-tuning", "memory", "theory"} <= {extra["id"] for extra in report["extras"]}, "figures of FedAlt")
     expect(report["config"]["personal_parameters"] == 210, "the head of 60-20-10 has 210 parameters")
+
+
+def distances(program, folder):
+    """With and without distillation the same distances are measured, on the same public data, and can be set side by side."""
+    made = {}
+    for name, more in {"perada": ["--set", "kd_steps=5"], "perada-nokd": []}.items():
+        out = made[name] = folder / f"{name}.json"
+        ran(lab(program, *SMALL, "--algorithm", name, "--model", "dnn-adapter", "--aux", "noise:40", "--analyse", "ensemble",
+                "--set", "rate=0.1", *more, "--rounds", "2", "--json", out))
+    runs = {name: json.loads(out.read_text()) for name, out in made.items()}
+    for name, run in runs.items():
+        figure, = [extra for extra in run["extras"] if extra["id"] == "ensemble-distance"]
+        expect([series["name"] for series in figure["series"]] == ["local", "personal"], f"{name}: the series")
+        values = [y for series in figure["series"] for y in series["y"]]
+        expect(len(values) == 24 and all(0 <= y <= 2 for y in values) and max(values) > 0, f"{name}: distances {values}")
+        expect(run["config"]["ensemble_distance"] > 0, f"{name}: the ensemble's distance")
+    expect(runs["perada"]["config"]["ensemble_distance"] != runs["perada-nokd"]["config"]["ensemble_distance"],
+           "distillation moves nothing")
+    page = folder / "both.html"
+    ran(lab(program, "compare", *made.values(), "--report", page))
+    expect('id="fig-extra-ensemble-distance"' in page.read_text(), "compare does not draw them together")
 
 
 # Of what the presets say. Whoever changes one on purpose changes its hash here; published tables were made with these.
@@ -1216,6 +1244,8 @@ def sweep(program, folder):
     expect(final_hash(alone) == final_hash(out), "the chosen settings were not run on all data")
     table, = [extra for extra in json.loads(out.read_text())["extras"] if extra["id"] == "sweep"]
     expect(table["categories"] == settings, "the table of the report")
+    marked = [name for name, text in zip(settings, table["series"][0]["texts"]) if text.endswith(", chosen")]
+    expect(marked == [best], f"the table marks {marked}")
 
     kills = 0
     dice = random.Random(3)
@@ -1323,6 +1353,26 @@ def compare(program, folder):
         expect((a.read_bytes(), b.read_bytes(), page.read_bytes()) == before, f"{asked}: a file is another one")
         expect(result.returncode == 2 and text in result.stderr and len(result.stderr.splitlines()) == 1,
                f"{asked}: exit {result.returncode}, {result.stderr}")
+    fifty_pairs(program, folder)
+
+
+def fifty_pairs(program, folder):
+    """Two runs of one method with different seeds, fifty times: at 95 % more than 6 claims would have probability 0.012. Of
+    two methods the same comparison finds the difference."""
+    def made(name, algorithm, first):
+        path = folder / f"{name}.json"
+        seeds = ",".join(str(first + i) for i in range(3))
+        ran(lab(program, *SMALL, "--algorithm", algorithm, "--rounds", "3", "--split-seed", "1", "--seeds", seeds, "--json", path))
+        return path
+
+    def claims(one, other):
+        said = ran(lab(program, "compare", one, other)).stdout
+        line, = [line for line in said.splitlines() if line.strip().startswith("accuracy, last round, mean over clients")]
+        return line.endswith(": differ")
+
+    found = sum(claims(made("one", "pfedme", 6 * k + 1), made("other", "pfedme", 6 * k + 4)) for k in range(50))
+    expect(found <= 6, f"{found} of 50 pairs of runs of one method are said to differ")
+    expect(claims(made("one", "pfedme", 1), made("other", "fedavg", 4)), "two methods are not told apart")
 
 
 def interrupt(program, folder):

@@ -17,6 +17,16 @@ import tempfile
 BROWSERS = ["chromium", "chromium-browser", "google-chrome"]
 SMALL = ["run", "--data", "synthetic", "--clients", "12", "--per-round", "7", "--rounds", "6", "--quiet"]
 WIDTHS = {1280: 4000, 400: 9000}  # with the height of the frame
+OTHERS = {  # pages that look different, with figures they must have
+    "seeds": (["seeds"], ["run", "--algorithm", "pfedme", "--seeds", "1,2,3"]),
+    "routed": (["routing", "routing-loss", "breakdown", "change-violins"],
+               ["run", "--algorithm", "flow", "--model", "dnn", "--analyse", "routing,clients"]),
+    "masked": (["mask-density", "mask-overlap"], ["run", "--algorithm", "fedspa-dst", "--model", "dnn", "--analyse", "masks"]),
+    "private": (["privacy", "privacy-clients"], ["run", "--algorithm", "ditto", "--dp", "clip=1,noise=1"]),
+    "staged": (["fine-tuning"], ["run", "--stages", "fedavg rounds=3; fedalt rounds=3; tune tune_epochs=2", "--model", "dnn",
+                                 "--scope", "output", "--analyse", "clients"]),
+    "swept": (["sweep"], ["sweep", "--algorithm", "pfedme", "--grid", "rate=0.01,0.1", "lambda=1,15"]),
+}
 
 # Runs before everything else in the page.
 EARLY = """<script>
@@ -169,7 +179,7 @@ def check(name, found):
     expect(zoom["whole"] == [True, False, zoom["before"][0]], f"{name}: the button that zooms out: {zoom['whole']}")
     expect(zoom["along"][0] != zoom["before"][0] and zoom["along"][1] != zoom["after"][1], f"{name}: a drag does not zoom")
     expect(zoom["back"] == zoom["after"], f"{name}: a double click does not zoom out: {zoom}")
-    expect(found["tip"].startswith("round ") and "personal: " in found["tip"], f"{name}: the pointer shows {found['tip']!r}")
+    expect(found["tip"].startswith("round ") and re.search("(personal|global): ", found["tip"]), f"{name}: the pointer shows {found['tip']!r}")
     expect(0 < found["marks"][1] < found["marks"][0] == found["marks"][2], f"{name}: a legend hides {found['marks']}")
     check_saved(name, found)
 
@@ -212,6 +222,15 @@ def main():
                 for dark, found in shown.items():
                     check(f"{page.name}, {width} pixels, {'dark' if dark else 'light'}", found)
                 expect(shown[True]["svg"] == shown[False]["svg"], f"{page.name}: a dark page saves other drawings")
+        for name, (figures, arguments) in OTHERS.items():
+            page = folder / f"{name}.html"
+            command = [word for word in SMALL if word != "run"]
+            ran(program, arguments[0], *command, *arguments[1:], "--report", page)
+            for width, dark in [(1280, False), (400, True)]:
+                found = seen_by(browser, folder, page, width, dark)
+                check(f"{page.name}, {width} pixels", found)
+                for figure in figures:
+                    expect(f"fig-extra-{figure}" in found["csv"], f"{page.name}: there is no figure {figure}")
         controls(browser, folder, one)
 
 

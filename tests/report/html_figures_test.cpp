@@ -334,7 +334,7 @@ TEST_CASE("seeds: tables have mean and deviation, then seed by seed; one run has
     const std::string page = to_html(all, "Seeds");
     const std::string headline = table(page, "headline"), spread = table(page, "spread"),
                       evaluations = table(page, "evaluations"), config = table(page, "config");
-    CHECK(headline.find("mean \xC2\xB1 deviation of 3 seeds") < headline.find("ditto seed=1"));
+    CHECK(headline.find("mean \xC2\xB1 deviation, 3 seeds") < headline.find("ditto seed=1"));
     CHECK(headline.find("<td>80.00 \xC2\xB1 10.00 %</td><td>50.00 \xC2\xB1 0.00 %</td>") != std::string::npos);
     CHECK(count(headline, "<tr") == 1 + 1 + 3);
     CHECK(spread.find("70.0 \xC2\xB1 10.0 % (70.0 \xC2\xB1 10.0 %)") != std::string::npos);

@@ -164,7 +164,7 @@ private:
         out_ += "</tr>\n";
     }
     void mean_row(const SeedGroup& group) {
-        put(out_, "<tr class=\"mean\"><th>", escape_html(group.name), "<small>mean \xC2\xB1 deviation of ",
+        put(out_, "<tr class=\"mean\"><th>", escape_html(group.name), "<small>mean \xC2\xB1 deviation, ",
             plural(group.runs.size(), "seed"), "</small></th>");
         for (const Which model : {Which::personal, Which::global}) {
             std::vector<double> values;

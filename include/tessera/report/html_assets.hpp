@@ -73,7 +73,11 @@ svg.zoomed .frame, svg .off { display: none; } svg .lens { fill: var(--c0); fill
 svg.lines { cursor: crosshair; touch-action: pan-x pan-y; } 
 svg .cross { stroke: var(--soft); visibility: hidden; pointer-events: none; }
 svg [data-tip]:hover { stroke: var(--ink); stroke-width: 1.2; }
-.scroll { overflow-x: auto; background: var(--sheet); border: 1px solid var(--rule); border-radius: 8px; }
+.scroll { overflow-x: auto; border: 1px solid var(--rule); border-radius: 8px;  /* a shade where a table goes on */
+  background: linear-gradient(to right, var(--sheet) 40%, transparent) left / 36px 100% no-repeat local,
+    linear-gradient(to left, var(--sheet) 40%, transparent) right / 36px 100% no-repeat local,
+    linear-gradient(to right, var(--rule), transparent) left / 14px 100% no-repeat,
+    linear-gradient(to left, var(--rule), transparent) right / 14px 100% no-repeat, var(--sheet); }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; }
 th, td { text-align: left; vertical-align: top; padding: 6px 14px; border-bottom: 1px solid var(--rule); }
 tr:last-child > * { border-bottom: 0; }
@@ -82,7 +86,7 @@ td.n, th.n { text-align: right; white-space: nowrap; } td.w, th.w { white-space:
 td.v { overflow-wrap: anywhere; min-width: 110px; }
 small { display: block; color: var(--soft); font-size: 12px; line-height: 1.35; white-space: normal; min-width: 170px; }
 td code { font: 12.5px ui-monospace, "SF Mono", Consolas, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
-tr.mean td { font-weight: 600; }
+tr.mean td { font-weight: 600; } tr.mean small { font-weight: 400; min-width: 0; }
 tr.differs th::after { content: " \2260"; color: var(--c1); }
 .wide { grid-column: 1 / -1; } figure th, figure th.n { white-space: normal; }
 figure thead th { vertical-align: bottom; }
