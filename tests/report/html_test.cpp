@@ -124,8 +124,10 @@ TEST_CASE("text cannot become markup") {
 TEST_CASE("a run without a personal model says so") {
     const std::string page = to_html({some_run(5, 5, false)}, "FedAvg");
     CHECK(page.find("no personal model in this run") != std::string::npos);
-    CHECK(figure(page, "gain-size").find("class=\"empty\"") != std::string::npos);
-    CHECK(figure(page, "gain-sorted").find("class=\"empty\"") != std::string::npos);
+    CHECK(page.find("<p class=\"soft\" id=\"no-gain\">No personal model beside a global one") != std::string::npos);
+    for (const char* id : {"gain-size", "gain-sorted"}) CHECK(figure(page, id).empty());  // two cards would be empty
+    CHECK(count(figure(page, "accuracy-histogram"), "<rect class=\"bar") > 0);
+    CHECK(to_html({some_run(5, 5, true)}, "Ditto").find("id=\"no-gain\"") == std::string::npos);
     CHECK(points(figure(page, "accuracy")) == 5);
     CHECK(figure(page, "accuracy").find("No personal model in this run.") != std::string::npos);
 }

@@ -51,9 +51,11 @@ public:
         out_ += "<h2>Learning</h2>\n<div class=\"grid\">\n";
         out_ += curves(runs_, "accuracy", "Accuracy over rounds", Metric::accuracy, {"accuracy", "%"}, 100);
         out_ += curves(runs_, "loss", "Loss over rounds", Metric::loss, {"loss"}, 1);
-        out_ += "</div>\n<h2>What personalization does to each client</h2>\n<div class=\"grid\">\n";
-        put(out_, gain_against_size(runs_), gain_sorted(runs_), accuracy_histogram(runs_), accuracy_violins(runs_),
-            "</div>\n");
+        const bool gains = std::ranges::any_of(runs_.all, [](const RunRecord& run) { return !gains_of(run).empty(); });
+        put(out_, "</div>\n<h2>What personalization does to each client</h2>\n");
+        if (!gains) put(out_, "<p class=\"soft\" id=\"no-gain\">", no_gain, "</p>\n");
+        put(out_, "<div class=\"grid\">\n", gains ? gain_against_size(runs_) + gain_sorted(runs_) : "",
+            accuracy_histogram(runs_), accuracy_violins(runs_), "</div>\n");
         spread_table();
         out_ += extra_figures(runs_, across_, taken);
         put(out_, "<h2>Cost</h2>\n<div class=\"grid\">\n", accuracy_against_bytes(runs_),
