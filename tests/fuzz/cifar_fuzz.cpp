@@ -27,7 +27,8 @@ bool decoded(std::span<const std::uint8_t> bytes, Cifar kind, CifarRecords& out)
     try {
         decode_cifar(std::as_bytes(bytes), kind, "input", out);
         return true;
-    } catch (const tessera::IoError&) {
+    } catch (const tessera::IoError& e) {
+        fuzz_refused(e, "input");
         require(out == earlier);
         return false;
     }

@@ -64,7 +64,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CsvTable table;
     try {
         table = decode_csv({reinterpret_cast<const char*>(data), size}, settings, "input");
-    } catch (const IoError&) {
+    } catch (const IoError& e) {
+        fuzz_refused(e, "input");
         return 0;
     }
     fuzz_accepted = true;

@@ -29,7 +29,8 @@ void require(bool holds) {
 std::optional<IdxArray> decoded(std::span<const std::uint8_t> bytes) {
     try {
         return decode_idx(bytes, "input");
-    } catch (const IoError&) {
+    } catch (const IoError& e) {
+        fuzz_refused(e, "input");
         return std::nullopt;
     }
 }

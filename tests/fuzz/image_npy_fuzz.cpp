@@ -30,7 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             const auto alone = NamedTensor::from<float>("x", {tensor.size(), 1}, std::vector<float>(tensor.size()));
             require(decode_npy_dataset(alone, tensor).size() == tensor.size());
             fuzz_accepted = true;
-        } catch (const IoError&) {
+        } catch (const IoError& e) {
+            fuzz_refused(e, "");
         }
         const std::size_t count = tensor.shape.empty() || tensor.shape[0] > 1000 ? 0 : tensor.shape[0];
         const auto labels = NamedTensor::from<std::int64_t>("y", {count}, std::vector<std::int64_t>(count, 3));
@@ -46,7 +47,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             require(before == after);
         }
         fuzz_accepted = true;
-    } catch (const IoError&) {
+    } catch (const IoError& e) {
+        fuzz_refused(e, "");
     }
     return 0;
 }

@@ -46,7 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     LeafUsers users;
     try {
         users = decode_leaf({reinterpret_cast<const char*>(data), size}, "input");
-    } catch (const IoError&) {
+    } catch (const IoError& e) {
+        fuzz_refused(e, "input");
         return 0;
     }
     fuzz_accepted = true;
@@ -59,7 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     try {
         const auto pool = leaf_pool(users, {}, "pool");
         require(pool.client_of.size() == pool.examples.size());
-    } catch (const IoError&) {  // texts, or rows of several widths
+    } catch (const IoError& e) {  // texts, or rows of several widths
+        fuzz_refused(e, "pool");
     }
     return 0;
 }

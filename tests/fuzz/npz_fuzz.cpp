@@ -13,7 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::vector<NamedTensor> tensors;
     try {
         tensors = decode_npz(std::as_bytes(std::span(data, size)), "fuzz", 1 << 24);
-    } catch (const tessera::IoError&) {
+    } catch (const tessera::IoError& e) {
+        fuzz_refused(e, "fuzz");
         return 0;
     }
     fuzz_accepted = true;

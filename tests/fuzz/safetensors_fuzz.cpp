@@ -14,7 +14,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Safetensors file;
     try {
         file = decode_safetensors(std::as_bytes(std::span(data, size)), "fuzz");
-    } catch (const tessera::IoError&) {
+    } catch (const tessera::IoError& e) {
+        fuzz_refused(e, "fuzz");
         return 0;
     }
     fuzz_accepted = true;

@@ -47,7 +47,8 @@ bool accepted(std::string_view text) {
     data::Split split;
     try {
         split = decode_split(text, "input", pool());
-    } catch (const IoError&) {
+    } catch (const IoError& e) {
+        fuzz_refused(e, "input");
         return false;
     }
     require(!data::fault_in(split, pool().size(), data::Tests::shared));

@@ -27,7 +27,8 @@ bool reads_as_vocabulary(std::string_view text) {
         const auto v = decode_vocabulary(text, "input");
         require(encode_vocabulary(v) == text);
         return true;
-    } catch (const IoError&) {
+    } catch (const IoError& e) {
+        fuzz_refused(e, "input");
         return false;
     }
 }
