@@ -190,12 +190,12 @@ void complete(Stage& stage) {
                   [&](const Offer& offer) { return std::ranges::find(unread, offer.name) != unread.end(); });
 }
 
-// What is wrong with a stage's settings. Where it goes away with a line of a preset, that line is named.
+// What is wrong with a stage's settings. Where it goes away with a line of a preset, or with what the user set, that is named.
 void check_settings(const Options& o) {
     const auto& entry = entry_of(o.algorithm);
-    const auto sound = [&](std::vector<Offer> offers) {
+    const auto sound = [&](auto change) {
         Options other = o;
-        other.offers = std::move(offers);
+        change(other);
         try {
             entry.check(other);
         } catch (const ConfigError&) {
@@ -203,17 +203,26 @@ void check_settings(const Options& o) {
         }
         return true;
     };
+    const auto without = [](std::size_t i) {
+        return [i](auto& list) { list.erase(list.begin() + static_cast<std::ptrdiff_t>(i)); };
+    };
     try {
         entry.check(o);
     } catch (const ConfigError& e) {
         const std::string what = e.what();
-        if (what.starts_with("--") || !sound({})) throw;
+        if (what.starts_with("--")) throw;
+        const std::string flag = !o.stages.empty() ? "--stages or --set, " + o.algorithm + ", "
+                                 : is_private(o.algorithm) ? "--dp or --set "
+                                                           : "--set ";
+        for (std::size_t i = 0; i < o.set.size(); ++i)
+            if (sound([&](Options& other) { without(i)(other.set); }))
+                throw ConfigError(flag + o.set[i].first + "=" + o.set[i].second + ": " + what);
+        if (!sound([](Options& other) { other.offers.clear(); })) throw;
         for (std::size_t i = 0; i < o.offers.size(); ++i) {
-            auto others = o.offers;
-            others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
             const auto& offer = o.offers[i];
             if (what.starts_with(offer.from)) throw;
-            if (sound(std::move(others))) throw ConfigError(offer.from + ": " + offer.name + ": " + what);
+            if (sound([&](Options& other) { without(i)(other.offers); }))
+                throw ConfigError(offer.from + ": " + offer.name + ": " + what);
         }
         throw ConfigError("--preset " + o.preset + ": " + what);
     }
