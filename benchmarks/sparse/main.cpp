@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/rule.hpp>
 #include <tessera/core/denormals.hpp>
 #include <tessera/core/random.hpp>
@@ -179,12 +180,9 @@ private:
     }
     Vec<float> visit(const Mask& mask, Arithmetic how) {
         const nn::Sparse<Net> sparse(net_, mask, batch, how);
-        Vec<float> packed;
-        packed.reserve(dimension(sparse));
-        for (std::size_t j = 0; j < mask.size(); ++j)
-            if (mask[j]) packed.push_back(w_[j]);
-        train(sparse, packed);
-        return packed;
+        Vec<float> x = packed(w_, mask);  // as FedSpa's clients begin
+        train(sparse, x);
+        return x;
     }
     // A dense gradient of one batch and both selections, at the paper's first rate: half of the weights change places.
     Mask search(const nn::Sparse<Net>& sparse, const Vec<float>& packed, Mask mask) {

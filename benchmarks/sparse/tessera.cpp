@@ -15,8 +15,8 @@ using namespace tessera;
 class SparseLayer : public bench::SparseStepper {
 public:
     explicit SparseLayer(const bench::SparseTask& t)
-        : t_(t), x_(kernels::padded<float>(t.batch) * t.in), dy_(kernels::padded<float>(t.batch) * t.out),
-          y_(dy_.size()), dx_(x_.size()), y_rows_(t.batch * t.out), dx_rows_(t.batch * t.in) {
+        : t_(t), x_(kernels::padded<float>(t.batch) * t.in), y_(kernels::padded<float>(t.batch) * t.out),
+          dx_(x_.size()), y_rows_(t.batch * t.out), dx_rows_(t.batch * t.in) {
         Mask mask(t.weights());
         for (std::size_t j = 0; j < t.weights(); ++j) mask.set(j, t.mask[j] != 0);
         pattern_ = kernels::SparsePattern(mask.words().data(), 0, t.out, t.in, true);
@@ -31,8 +31,9 @@ public:
         to_blocks(t_.x, x_, t_.in);
         kernels::sparse_affine(pattern_, w_.data(), static_cast<const float*>(nullptr), x_.data(), y_.data(), t_.batch);
         from_blocks(y_, y_rows_, t_.out);
-        to_blocks(t_.dy, dy_, t_.out);
-        kernels::sparse_backward(pattern_, dy_.data(), x_.data(), w_.data(), {dx_.data(), dx_rows_.data()}, t_.batch,
+        Vec<float>& dy = y_;  // which is not wanted any more
+        to_blocks(t_.dy, dy, t_.out);
+        kernels::sparse_backward(pattern_, dy.data(), x_.data(), w_.data(), {dx_.data(), dx_rows_.data()}, t_.batch,
                                  {}, {t_.rate, 0, 0, 0});
     }
     const float* y() const override { return y_rows_.data(); }
@@ -53,7 +54,7 @@ private:
     Arena arena_;
     bench::SparseTask t_;
     kernels::SparsePattern pattern_;
-    Vec<float> w_, x_, dy_, y_, dx_, y_rows_, dx_rows_;
+    Vec<float> w_, x_, y_, dx_, y_rows_, dx_rows_;
 };
 
 class DenseLayer : public bench::SparseStepper {

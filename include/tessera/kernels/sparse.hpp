@@ -6,11 +6,10 @@
 // per pattern, whatever the batch or the place in it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
+#include <type_traits>
 #include <utility>
 
 #include <tessera/core/arena.hpp>
@@ -95,9 +94,11 @@ template <class T>
 TESSERA_INLINE void in_register([[maybe_unused]] T& loaded) {
 #if defined(__clang__)
 #elif defined(__x86_64__)
-    asm("" : "+v"(loaded));
+    if constexpr (std::is_integral_v<T>) asm("" : "+r"(loaded));
+    else asm("" : "+v"(loaded));
 #elif defined(__aarch64__)
-    asm("" : "+w"(loaded));
+    if constexpr (std::is_integral_v<T>) asm("" : "+r"(loaded));
+    else asm("" : "+w"(loaded));
 #endif
 }
 
@@ -296,7 +297,7 @@ TESSERA_INLINE void sparse_weights_body(SparseOrder p, const R* x, const R* dy, 
     });
 }
 
-// Register i of Count ends with the sum of its lanes in each lane from i * lanes / Count on, all in acc[0].
+// Every lane of 2 * Width neighbours becomes the sum of all of them, in the order of fold_lanes.
 template <class R, std::size_t Bytes, std::size_t Width, std::size_t... Lane>
 TESSERA_INLINE void fold_within(Held<R, Bytes>& a, std::index_sequence<Lane...> all) {
     if constexpr (Width > 0) {
@@ -304,12 +305,6 @@ TESSERA_INLINE void fold_within(Held<R, Bytes>& a, std::index_sequence<Lane...> 
         a += other;
         fold_within<R, Bytes, Width / 2>(a, all);
     }
-}
-template <class R, std::size_t Bytes, std::size_t Count>
-TESSERA_INLINE void fold_apart(Held<R, Bytes>* acc) {
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    fold_lanes<R, Bytes, lanes / 2, Count>(acc);
-    fold_within<R, Bytes, lanes / Count / 2>(acc[0], std::make_index_sequence<lanes>{});
 }
 
 // Where an input gradient goes: to blocks, or, if there are rows, to [batch][numbers]; then blocks are scratch.
@@ -328,8 +323,34 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
     constexpr std::size_t several = hot_set<R, Bytes> ? 4 : 2;
-    const bool plain = end.plain();
+    // The sums of some ones are finished only after the products of the next: waiting for them where they are made, they
+    // would fill the scheduler (3 to 7 % of the pass). Ones that are not there move what is `nowhere`.
+    enum Move { plain, decayed, any };
+    int move = !end.plain() ? any : end.numbers.decay != 0 ? decayed : plain;
+    in_register(move);
     const R rate = end.numbers.rate, decay = end.numbers.decay;
+    R* const to_move = end.values ? end.values : end.sums;
+    R nowhere[several] = {};
+    R* at[several];
+    std::size_t late = 0;
+    Held<R, Bytes> half = {};
+#pragma GCC unroll 4
+    for (std::size_t j = 0; j < several; ++j) at[j] = nowhere + j;
+    const auto finish = [&]() __attribute__((always_inline)) {
+        fold_within<R, Bytes, lanes / several / 2>(half, std::make_index_sequence<lanes>{});
+        alignas(64) R sums[lanes];
+        *reinterpret_cast<Vec*>(sums) = half;
+        const auto sum = [&](std::size_t j) { return sums[j * (lanes / several)]; };
+        if (move == plain) {
+#pragma GCC unroll 4
+            for (std::size_t j = 0; j < several; ++j) *at[j] -= rate * sum(j);
+        } else if (move == decayed) {
+#pragma GCC unroll 4
+            for (std::size_t j = 0; j < several; ++j) *at[j] -= rate * (sum(j) + decay * *at[j]);
+        } else {
+            for (std::size_t j = 0; j < late; ++j) end.scalar(static_cast<std::size_t>(at[j] - to_move), sum(j));
+        }
+    };
     const auto row = [&](std::size_t r, std::size_t k, std::size_t last, const R* panel, bool more, R* to)
                          __attribute__((always_inline)) {
         Held<R, Bytes> sum[N] = {}, own[N];
@@ -359,20 +380,12 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
                     product[j] = v == 0 ? own[0] * here : product[j] + own[v] * here;
                     if (v == 0) in_register(product[j]);  // as in sampled_block
                 }
-            fold_apart<R, Bytes, several>(product);
-            alignas(64) R sums[lanes];
-            *reinterpret_cast<Vec*>(sums) = product[0];
-            if (plain) {  // by number and by number, without a look at every term: 12 % of the pass
+            finish();
+            fold_lanes<R, Bytes, lanes / 2, several>(product);
+            half = product[0];
+            late = M;
 #pragma GCC unroll 4
-                for (std::size_t j = 0; j < M; ++j) {
-                    R d = sums[j * (lanes / several)];
-                    if (decay != 0) d += decay * w[j];
-                    end.values[p.source[k + j]] = w[j] - rate * d;
-                }
-            } else {
-#pragma GCC unroll 4
-                for (std::size_t j = 0; j < M; ++j) end.scalar(p.source[k + j], sums[j * (lanes / several)]);
-            }
+            for (std::size_t j = 0; j < several; ++j) at[j] = j < M ? to_move + p.source[k + j] : nowhere + j;
             k += M;
         };
         while (k + several <= last) next(Count<several>{});
@@ -397,6 +410,7 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
                 tile_to_rows<R, Bytes>(tile_of_dx + e, width, dx.rows + e * p.rows + tile, p.rows, dx.batch - e,
                                        r + 1 - tile);
         }
+    finish();
 }
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void sparse_both_body(SparseOrder p, const R* values, const R* x, const R* dy, SparseOut<R> dx,
