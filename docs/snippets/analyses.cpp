@@ -30,7 +30,7 @@ using Net = nn::Dnn<60, 20, 10>;
 using Run = Federation<FedAlt<>, Net>;
 
 Run trained(std::uint64_t seed) {
-    const auto clients = data::synthetic({.alpha = 0.5, .beta = 0.5, .clients = 8, .seed = 3, .max_examples = 40});
+    const auto clients = data::synthetic({.alpha = 0.5, .beta = 0.5, .clients = 8, .seed = 3, .max_examples = 120});
     Run run{{}, clients, FedAlt<>{}, {.seed = seed, .batch = 10, .rounds = 3}};
     run.run(3, sample::Uniform{.count = 4});
     return run;
