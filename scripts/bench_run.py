@@ -23,7 +23,7 @@ import bench_report
 PROBLEMS = {
     "dense_step": ({"dense_step_plain": "*/torch_plain", "dense_step_manual": "*/torch_manual",
                     "dense_step_expert": "*/torch_expert"},
-                   r"^(dnn|mclr)/(tessera|tessera_bytes|eigen|torch_plain|torch_expert)$"),
+                   r"^(dnn|mclr)/(tessera|tessera_bytes|tessera_amx|eigen|torch_plain|torch_expert)$"),
     "gemm": ({}, None),
     "mean": ({"mean": "whole/torch_*", "masked_mean": "packed/torch_*"}, r"^whole/(tessera|read_)"),
     "select": ({"topk": "*/torch_topk"}, r"^top20/(tessera|nth_element|two_passes)$"),
@@ -151,12 +151,24 @@ def run_program(build, core, results, problem, names, min_time, repetitions, thr
         results.sample(problem, name, row["real_time"] * unit, row["cpu_time"] * unit, counters)
 
 
+# Which library a product of PyTorch's was computed by. Beside the reference BLAS, which needs 2 ms for a DNN step, it
+# would be no peer.
+TORCH_BLAS = ("import torch; torch.ones(64, 64) @ torch.ones(64, 64); maps = open('/proc/self/maps').read();"
+              "print('fast' if 'openblas' in maps or torch.backends.mkl.is_available() else 'reference')")
+
+
 def python_with_torch():
+    """A Python that has PyTorch, or None; and why PyTorch cannot be measured, or None."""
+    why = "not measured: PyTorch is not installed (Debian: python3-torch)"
     for python in (sys.executable, "/usr/bin/python3"):
-        if os.path.exists(python) and subprocess.run([python, "-c", "import torch"], capture_output=True,
-                                                     check=False).returncode == 0:
-            return python
-    return None
+        if not os.path.exists(python):
+            continue
+        answer = subprocess.run([python, "-c", TORCH_BLAS], capture_output=True, text=True, check=False)
+        if answer.returncode == 0 and answer.stdout.strip() == "fast":
+            return python, None
+        if answer.returncode == 0:
+            why = "not measured: PyTorch runs on the reference BLAS here (Debian: libopenblas0-pthread)"
+    return None, why
 
 
 class TorchScript:
@@ -200,12 +212,10 @@ def start_scripts(arguments, core, results, problem, scripts, names):
     """The task is written by the C++ program, so that both solve the same one."""
     if not scripts:
         return []
-    python, why = python_with_torch(), None
+    python, why = python_with_torch()
     program, task = arguments.build / "benchmarks" / f"bench_{problem}", arguments.build / "exchange" / problem
     task.parent.mkdir(parents=True, exist_ok=True)
-    if python is None:
-        why = "not measured: PyTorch is not installed (Debian: python3-torch)"
-    elif not program.exists() or subprocess.run([str(program), f"--export={task}"], check=False).returncode != 0:
+    if not why and (not program.exists() or subprocess.run([str(program), f"--export={task}"], check=False).returncode != 0):
         why = "not measured: the program that writes its task failed"
     if why:
         for pattern in scripts.values():

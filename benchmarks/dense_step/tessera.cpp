@@ -13,8 +13,9 @@ using namespace tessera;
 template <class M>
 class Ours : public bench::Stepper {
 public:
-    Ours(const bench::StepTask& task, Storage storage)
-        : batch_(task.batch),
+    Ours(const bench::StepTask& task, Storage storage, kernels::Set set)
+        : set_(set),
+          batch_(task.batch),
           examples_{.size = task.batch * task.batches,
                     .width = task.inputs,
                     .storage = storage,
@@ -31,12 +32,14 @@ public:
     void read(float* p) const override { std::copy(w_.begin(), w_.end(), p); }
     void step(std::size_t i) override {
         const Arena::Use use(arena_);
+        kernels::active() = set_;
         const Batch<float> batch(examples_, std::span<const Index>(ids_).subspan(i * batch_, batch_));
         model_.step(w_, batch, rule_);
     }
 
 private:
     Arena arena_;
+    kernels::Set set_;
     std::size_t batch_;
     Examples examples_;
     Step<float> rule_;
@@ -45,10 +48,11 @@ private:
     M model_{};
 };
 
-template <Storage storage>
+template <Storage storage, bool Tiles = false>
 bench::Stepper* make(const bench::StepTask& task) {
-    if (task.hidden == 0) return new Ours<nn::Mclr<784, 10>>(task, storage);
-    return new Ours<nn::Dnn<784, 100, 10>>(task, storage);
+    const auto set = Tiles ? kernels::Set::amx : kernels::choose_set();
+    if (task.hidden == 0) return new Ours<nn::Mclr<784, 10>>(task, storage, set);
+    return new Ours<nn::Dnn<784, 100, 10>>(task, storage, set);
 }
 
 }  // namespace
@@ -56,4 +60,5 @@ bench::Stepper* make(const bench::StepTask& task) {
 void add_tessera(bench::StepCompetitors& all) {
     all.add("tessera", make<Storage::float32>);
     all.add("tessera_bytes", make<Storage::bytes>);
+    if (kernels::supported(kernels::Set::amx)) all.add("tessera_amx", make<Storage::bytes, true>);
 }

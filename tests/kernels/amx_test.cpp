@@ -319,6 +319,7 @@ TEST_CASE("tiles: five training steps err no more than in fp32, with fewer terms
         CAPTURE(three.largest);
         CAPTURE(three.typical);
         CHECK(no_larger(three, fp32));
+        if (kernels::supported(kernels::Set::amx)) CHECK(no_larger(of(kernels::Set::amx, backend::Simd{}), fp32));
         CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<1>{}), fp32));
         CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<2>{}), fp32));
     }

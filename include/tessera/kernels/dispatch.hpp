@@ -5,9 +5,9 @@
 // environment variable TESSERA_KERNELS forces a set by name. Bits are the same for any thread count within
 // a set and differ between sets (lanes and fused multiply-adds), so reports name the active set.
 //
-// `amx` is avx512 with the first layer of a network on 8-bit inputs in matrix tiles (kernels/amx.hpp). Its arithmetic
-// is proven on a software tile unit; it has not yet run on a processor that has tiles. So it is never chosen by itself:
-// only TESSERA_KERNELS=amx selects it.
+// `amx` is avx512 with the first layer of a network on 8-bit inputs in matrix tiles (kernels/amx.hpp). Only
+// TESSERA_KERNELS=amx selects it: how much it gains depends on the shape (docs/benchmarks.md), and a core may share its
+// tile unit with others.
 #pragma once
 
 #include <array>
@@ -61,7 +61,8 @@ inline bool supported(Set set) {
         case Set::avx512:
             return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
-        case Set::amx: return supported(Set::avx512) && detail::tiles_granted();
+        case Set::amx:
+            return supported(Set::avx512) && __builtin_cpu_supports("avx512vbmi") && detail::tiles_granted();
     }
     return false;
 #else

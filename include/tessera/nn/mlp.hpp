@@ -155,7 +155,7 @@ private:
         Forward(const Mlp& mlp, In<R> w, const Batch<R>& b)
             : net(mlp),
               batch(b),
-              raw(bytes_of(b)),
+              raw(bytes_of(mlp, b)),
               x(in_bytes() || lies_ready() ? 0 : b.size() * mlp.input_width()),
               notes(b.size() * mlp.plan_->notes),
               z(b.size() * mlp.outputs()),
@@ -217,9 +217,10 @@ private:
             f(static_cast<const R* const*>(rows.data()));
         }
         bool in_bytes() const { return raw.examples != nullptr; }
-        static kernels::ByteRows bytes_of(const Batch<R>& b) {
+        static kernels::ByteRows bytes_of(const Mlp& mlp, const Batch<R>& b) {
             const Examples& e = b.examples();
-            if (reads_bytes && e.storage == Storage::bytes && kernels::tiles_read(e.shift))
+            const bool pays = kernels::tiles_pay(mlp.plan_->layers.front().out);
+            if (reads_bytes && e.storage == Storage::bytes && pays && kernels::tiles_read(e.shift))
                 return {static_cast<const std::uint8_t*>(e.rows), b.ids().data(), e.shift, e.scale};
             return {};
         }

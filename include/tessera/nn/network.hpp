@@ -247,7 +247,8 @@ private:
         static GatheredBytes bytes_of([[maybe_unused]] const Batch<R>& batch) {
             if constexpr (reads_bytes) {
                 const Examples& e = batch.examples();
-                if (e.storage == Storage::bytes && kernels::tiles_read(e.shift))
+                constexpr std::size_t outputs = segments.empty() ? 0 : segments[0].shape[0];
+                if (e.storage == Storage::bytes && kernels::tiles_pay(outputs) && kernels::tiles_read(e.shift))
                     return {{static_cast<const std::uint8_t*>(e.rows), batch.ids().data(), e.shift, e.scale}};
             }
             return {};
