@@ -133,6 +133,13 @@ Options read(Options o, const Said& said, const CLI::App& command) {
     return o;
 }
 
+// "" is what a shell makes of a variable that nobody set; an output that goes nowhere should not pass for one.
+void check_values(const CLI::App& command) {
+    for (const auto* option : command.get_options())
+        if (option->count() > 0 && std::ranges::all_of(option->results(), &std::string::empty))
+            throw tessera::ConfigError(option->get_name() + ": its value is empty");
+}
+
 // A flag or command that there is not, and what was meant.
 std::string misspelt(const CLI::App& app, int argc, char** argv) {
     const auto complaint = [](const std::string& kind, const std::string& name, const std::vector<std::string>& known) {
@@ -229,6 +236,7 @@ int main(int argc, char** argv) {
 
     try {
         app.parse(argc, argv);
+        for (const auto* command : app.get_subcommands()) check_values(*command);
         if (*lister) return lab::list(as_json, listed);
         if (*shower) return lab::list_presets(preset, as_text);
         if (*comparer) return lab::compare(comparison);

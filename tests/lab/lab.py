@@ -228,7 +228,7 @@ def bad_input(program, folder):
         "flag like no other": (lambda: ["--qwertyuiopasdfg", "1"], "--qwertyuiopasdfg: there is no such flag"),
         "a seed twice": (lambda: ["--data", "synthetic", "--seeds", "1,2,1"], "--seeds"),
         "a seed left out": (lambda: ["--data", "synthetic", "--seeds", "1,,2"], "--seeds: a seed is missing in '1,,2'"),
-        "no seed at all": (lambda: ["--data", "synthetic", "--seeds", ""], "--seeds: a seed is missing"),
+        "no seed at all": (lambda: ["--data", "synthetic", "--seeds", ""], "--seeds: its value is empty"),
         "a seed that is none": (lambda: ["--data", "synthetic", "--seeds", "1,x"], "--seeds: a whole number is needed, not x"),
         "a seed beyond all": (lambda: ["--data", "synthetic", "--seed", "9" * 20], "--seed: a smaller number is needed"),
         "word too many": (lambda: ["--data", "synthetic", "extra"], "extra: not expected here"),
@@ -255,6 +255,7 @@ def bad_input(program, folder):
         "negative rate of a stage": (lambda: [*tiny, "--stages", "fedavg rate=-1; ditto"], "fedavg, rate=-1: rate must be 0 or more"),
         "noise below nothing": (lambda: [*tiny, "--algorithm", "fedavg", "--dp", "noise=-1"], "--dp or --set noise=-1: "),
         "infinite lambda": (lambda: [*tiny, "--algorithm", "ditto", "--set", "lambda=inf"], "lambda must be 0 or more, and finite"),
+        "an output that nobody named": (lambda: [*tiny, "--csv", ""], "--csv: its value is empty"),
         "a flag twice": (lambda: [*tiny, "--threads", "1", "--threads", "2"], "--threads: it is given more than once"),
         "momentum of no optimizer": (lambda: [*tiny, "--set", "server_momentum=0.5"],
                                      "server_momentum is not read with server=mean; set server=momentum, or leave it out"),
@@ -1348,7 +1349,7 @@ def compare(program, folder):
     (folder / "empty.json").write_text("{}")
     for asked, text in [([a], "two"), ([a, folder / "text.json"], "text.json"), ([a, folder / "empty.json"], "empty.json"),
                         ([a, folder / "none.json"], "none.json"), ([a, b, "--confidence", "2"], "confidence"),
-                        ([a, b, "--model", "best"], "best"), ([a, b, "--unpared"], "--unpaired"),
+                        ([a, b, "--model", "best"], "best"), ([a, b, "--report", ""], "--report: its value is empty"), ([a, b, "--unpared"], "--unpaired"),
                         ([a, b, "--report", a], "a run is read from there"), ([a, b, "--json", b], "a run is read from there"),
                         ([a, b, "--json", page, "--report", page], "both would be written there")]:
         before = (a.read_bytes(), b.read_bytes(), page.read_bytes())
