@@ -18,6 +18,12 @@
 #include <tessera/core/arena.hpp>
 #include <tessera/kernels/vector.hpp>
 
+#if defined(__GNUC__) && !defined(__clang__)
+// At -O3 GCC 12 makes copies of these loops for sizes it knows and complains of what a batch of 2^62 rows would do.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Waggressive-loop-optimizations"
+#endif
+
 namespace tessera::kernels {
 namespace detail {
 
@@ -39,6 +45,27 @@ TESSERA_INLINE void fold_lanes(Held<R, Bytes>* acc) {
         for (std::size_t i = 0; i < Count / 2; ++i)
             fold_pair<R, Bytes, Width>(acc, i, std::make_index_sequence<VectorOf<R, Bytes>::lanes>{});
         fold_lanes<R, Bytes, Width / 2, Count / 2>(acc);
+    }
+}
+
+// The same tree with the sum of acc[i] in lane i: one shuffle and one blend a pair, of which only the shuffle needs the one
+// port that has them. Of `Count` accumulators; lanes behind them are nobody's.
+template <class R, std::size_t Bytes, std::size_t Width, std::size_t... Lane>
+TESSERA_INLINE void blend_pair(const Held<R, Bytes>& a, const Held<R, Bytes>& b, Held<R, Bytes>& to,
+                               std::index_sequence<Lane...>) {
+    constexpr std::size_t lanes = sizeof...(Lane);
+    to = __builtin_shufflevector(a, b, ((Lane & Width) == 0 ? Lane : lanes + Lane)...) +
+         __builtin_shufflevector(a, b, ((Lane & Width) == 0 ? Lane + Width : lanes + Lane - Width)...);
+}
+template <class R, std::size_t Bytes, std::size_t Count, std::size_t Width = VectorOf<R, Bytes>::lanes / 2>
+TESSERA_INLINE void blend_lanes(Held<R, Bytes>* acc) {
+    if constexpr (Width > 0) {
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < Width; ++i)
+            if (i < Count)
+                blend_pair<R, Bytes, Width>(acc[i], acc[i + Width < Count ? i + Width : i], acc[i],
+                                            std::make_index_sequence<VectorOf<R, Bytes>::lanes>{});
+        blend_lanes<R, Bytes, (Count < Width ? Count : Width), Width / 2>(acc);
     }
 }
 
@@ -87,11 +114,13 @@ TESSERA_INLINE void dot_tile(const R* const* rows, const R* w, const R* bias, R*
         add(in - lanes, wv);
     }
     R sums[groups * lanes];
-#pragma GCC unroll 8
-    for (std::size_t g = 0; g < groups; ++g) {
-        fold_lanes<R, Bytes, lanes / 2, lanes>(acc + g * lanes);
+    const auto fold = [&](std::size_t g, auto count) __attribute__((always_inline)) {
+        blend_lanes<R, Bytes, count()>(acc + g * lanes);
         *reinterpret_cast<Vec*>(sums + g * lanes) = acc[g * lanes];
-    }
+    };
+#pragma GCC unroll 8
+    for (std::size_t g = 0; g + 1 < groups; ++g) fold(g, std::integral_constant<std::size_t, lanes>{});
+    fold(groups - 1, std::integral_constant<std::size_t, M * N - (groups - 1) * lanes>{});
     if (whole == 0)
         for (std::size_t i = 0; i < in; ++i)
             for (std::size_t m = 0; m < M; ++m)
@@ -492,3 +521,6 @@ void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t
 }
 
 }  // namespace tessera::kernels
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
