@@ -464,7 +464,7 @@ inline bool tiles_read([[maybe_unused]] float shift) {
 
 // From how many outputs of a layer on that is worth packing examples: 784-100-10 takes 0.9 of the fp32 step's time, 784-10
 // 2.5 times as much (scripts/bench --only dense_step).
-inline bool tiles_pay(std::size_t outputs) { return outputs >= 64; }
+constexpr bool tiles_pay(std::size_t outputs) { return outputs >= 64; }
 
 #ifdef TESSERA_TILES
 #if defined(TESSERA_LINKED_KERNELS) && !defined(TESSERA_KERNELS_SOURCE)

@@ -217,7 +217,9 @@ private:
     }
 
     static constexpr bool gathers = GatheringLayer<Layers, R>;
-    static constexpr bool reads_bytes = std::is_same_v<R, float> && ByteLayer<Layers, R>;
+    // Whether the first layer may read bytes as they are; where it would not pay, nothing is compiled for it.
+    static constexpr bool reads_bytes = std::is_same_v<R, float> && ByteLayer<Layers, R> && !segments.empty() &&
+                                        kernels::tiles_pay(segments.front().shape[0]);
 
     // A minibatch as the first layer reads it.
     struct Input {
@@ -247,8 +249,7 @@ private:
         static GatheredBytes bytes_of([[maybe_unused]] const Batch<R>& batch) {
             if constexpr (reads_bytes) {
                 const Examples& e = batch.examples();
-                constexpr std::size_t outputs = segments.empty() ? 0 : segments[0].shape[0];
-                if (e.storage == Storage::bytes && kernels::tiles_pay(outputs) && kernels::tiles_read(e.shift))
+                if (e.storage == Storage::bytes && kernels::tiles_read(e.shift))
                     return {{static_cast<const std::uint8_t*>(e.rows), batch.ids().data(), e.shift, e.scale}};
             }
             return {};
