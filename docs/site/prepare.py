@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lays out what Sphinx reads: the pages of docs/ as they are, the two pages from the root that they link to, a page
-for each room of headers made from the headers' own comments, and the table of contents. The pages stay plain Markdown."""
+"""Lays out what Sphinx reads: the pages of docs/ as they are, but methods.md as a page for each method, the two pages from
+the root that they link to, a page for each room of headers made from the headers' own comments, and the table of contents.
+The pages stay plain Markdown."""
 import argparse
 import pathlib
 import re
@@ -15,6 +16,8 @@ GROUPS = [("Start", ["tutorial", "lab", "methods", "analyses"]),
           ("Systems", ["systems/fedalt", "systems/pfedbred", "systems/perada", "systems/fedspa", "systems/flow"]),
           ("Policies", ["policies/*"]),
           ("More", [])]
+NO_METHOD = {"write-one"}  # sections of methods.md that stay where they are
+LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```.*?^```$|(?:    [^\n]*\n)+)", re.S | re.M)
 
 
@@ -34,7 +37,38 @@ def relinked(text, depth):
             return match.group(0)
         name = inside.split("#")[0]
         return f"[{words}]({'../' * depth}{inside})" if name in FROM_ROOT else f"{words} (`{inside}`)"
-    return outside_code(text, lambda piece: re.sub(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)", link, piece))
+    return outside_code(text, lambda piece: LINK.sub(link, piece))
+
+
+def slug(title):
+    """As the anchors of headings are made."""
+    return re.sub(r"[^a-z0-9 -]", "", title.lower()).strip().replace(" ", "-")
+
+
+def method_pages(text):
+    """methods.md with a list in place of its methods, and {name: page of a method}, whose links lead from one folder below."""
+    start, *sections = re.split(r"^(?=## )", text, flags=re.M)
+    pages, stay = {}, []
+    for section in sections:
+        title, _, body = section.partition("\n")
+        name = slug(title.removeprefix("## "))
+        if name in NO_METHOD:
+            stay.append(section)
+            continue
+        below = outside_code(body, lambda piece: LINK.sub(
+            lambda m: m.group(0) if "://" in m.group(2) or m.group(2).startswith("#") else f"[{m.group(1)}](../{m.group(2)})", piece))
+        pages[name] = f"{title.removeprefix('#')}\n{below}"
+    titles = {name: page.partition("\n")[0].removeprefix("# ") for name, page in pages.items()}
+    listed = "".join(f"- [{title}](methods/{name}.md)\n" for name, title in titles.items())
+    contents = "```{toctree}\n:hidden:\n\n" + "".join(f"methods/{name}\n" for name in pages) + "```\n"
+    return f"{start}## The methods\n\n{listed}\n{contents}\n{''.join(stay)}", pages
+
+
+def to_method_pages(text, names):
+    """Links to a section that has become a page."""
+    return outside_code(text, lambda piece: re.sub(
+        r"\(((?:\.\./)*)methods\.md#([a-z0-9-]+)\)",
+        lambda m: f"({m.group(1)}methods/{m.group(2)}.md)" if m.group(2) in names else m.group(0), piece))
 
 
 def as_markdown(comment):
@@ -100,6 +134,15 @@ def prepare(root, target):
     if (docs / "images").is_dir():
         shutil.copytree(docs / "images", target / "images")
 
+    if (target / "methods.md").is_file():
+        front, methods = method_pages((target / "methods.md").read_text())
+        (target / "methods.md").write_text(front)
+        (target / "methods").mkdir()
+        for name, text in methods.items():
+            (target / "methods" / f"{name}.md").write_text(text)
+        for page in target.rglob("*.md"):
+            page.write_text(to_method_pages(page.read_text(), methods))
+
     (target / "reference").mkdir()
     rooms = sorted(path.name for path in (root / "include" / "tessera").iterdir() if path.is_dir())
     for room in rooms:
@@ -107,7 +150,7 @@ def prepare(root, target):
 
     named = {page for _, pages in GROUPS for page in pages}
     rest = sorted(path.relative_to(target).with_suffix("").as_posix() for path in target.rglob("*.md"))
-    rest = [page for page in rest if page not in named and page != "index" and page.split("/")[0] not in ("policies", "reference")]
+    rest = [page for page in rest if page not in named and page != "index" and page.split("/")[0] not in ("policies", "reference", "methods")]
     contents = [toctree(title, pages or rest, glob=any("*" in page for page in pages)) for title, pages in GROUPS]
     contents.append(toctree("Reference", [f"reference/{room}" for room in rooms]))
     with open(target / "index.md", "a") as index:
@@ -121,6 +164,11 @@ def self_test():
              (relinked("    f[a](../x)\n\n[b](../x.y)", 0), "    f[a](../x)\n\nb (`x.y`)"),
              (as_markdown(["Mean_k of `a_b`.", "", "  w = sum", "", "  v = w", "", "Ends."]),
               "Mean\\_k of `a_b`.\n\n```text\n  w = sum\n\n  v = w\n```\n\nEnds.")]
+    front, pages = method_pages("# M\n\nAll.\n\n## Fed + X\n\nSee [f](policies/f.md).\n\n    ## no heading\n\n## Write one\n\nSo.\n")
+    cases += [(pages, {"fed--x": "# Fed + X\n\nSee [f](../policies/f.md).\n\n    ## no heading\n\n"}),
+              (front.count("## "), 2), ("[Fed + X](methods/fed--x.md)" in front and front.endswith("So.\n"), True),
+              (to_method_pages("[a](../methods.md#fed--x) [b](../methods.md#write-one)", pages),
+               "[a](../methods/fed--x.md) [b](../methods.md#write-one)")]
     for found, expected in cases:
         if found != expected:
             sys.exit(f"self-test: expected\n{expected}\nfound\n{found}")
