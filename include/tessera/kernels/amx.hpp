@@ -14,12 +14,10 @@
 // what the manual says. In other kernel sets bytes are widened and the kernels of dense.hpp do the work; so are they for
 // a shift outside [0, 255] and for updates with decay, momentum or `also`.
 //
-// Vectors prepare factors while tiles multiply. What is mispredicted there costs more than the work (17 % of the forward
+// Vectors prepare factors while tiles multiply. What is mispredicted there costs more than the work (a tenth of the forward
 // pass), so whole blocks have a way of their own without branches.
 #pragma once
 
-#include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -28,6 +26,7 @@
 #include <tessera/core/arena.hpp>
 #include <tessera/core/view.hpp>
 #include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/tiles.hpp>
 #include <tessera/kernels/vector.hpp>
 
 namespace tessera::kernels {
@@ -42,139 +41,6 @@ struct ByteRows {
 };
 
 namespace tiles {
-
-// The operand of LDTILECFG: rows and bytes per row of the eight tiles.
-struct alignas(64) Shapes {
-    std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-    std::uint16_t row_bytes[16] = {};
-    std::uint8_t rows[16] = {};
-};
-static_assert(sizeof(Shapes) == 64);
-
-// Tiles 6 and 7 are right factors, `pairs` rows of bf16 pairs; others have `rows` rows, but 2, 3 and 5 `lower_rows`.
-// Tiles 3, 4 and 5 may be left factors.
-TESSERA_INLINE void shape(Shapes& s, std::size_t rows, std::size_t lower_rows, std::size_t pairs) {
-    for (std::size_t t = 0; t < 8; ++t) {
-        s.row_bytes[t] = 64;
-        s.rows[t] = static_cast<std::uint8_t>(t == 2 || t == 3 || t == 5 ? lower_rows : rows);
-    }
-    s.row_bytes[3] = s.row_bytes[4] = s.row_bytes[5] = static_cast<std::uint16_t>(4 * pairs);
-    s.rows[6] = s.rows[7] = static_cast<std::uint8_t>(pairs);
-}
-
-using Floats = detail::Held<float, 64>;
-using Words = detail::Held<std::uint32_t, 64>;  // each a pair of bf16, the first in the low half
-using Bytes = detail::Held<std::uint8_t, 64>;
-inline constexpr std::size_t lanes = 16, tile_words = 256, row_bytes = 64;
-inline constexpr std::uint32_t upper_half = 0xffff0000, ones = 0x3f803f80;
-
-#ifdef TESSERA_TILES
-// The processor's tiles. Plain instructions, because the compilers' functions want literal tile numbers (and GCC 12's
-// _tile_loadconfig declares only 8 of the 64 bytes that LDTILECFG reads).
-struct Processor {
-    TESSERA_INLINE void configure(const Shapes& shapes) { asm volatile("ldtilecfg %0" ::"m"(shapes)); }
-    TESSERA_INLINE void release() { asm volatile("tilerelease"); }
-    template <int Tile>
-    TESSERA_INLINE void zero() {
-        asm volatile("tilezero %%tmm%c0" ::"i"(Tile));
-    }
-    template <int Tile>
-    TESSERA_INLINE void load(const void* from, std::size_t stride) {
-        asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(Tile) : "memory");
-    }
-    template <int Tile>
-    TESSERA_INLINE void store(void* to, std::size_t stride) {
-        asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(Tile) : "memory");
-    }
-    template <int Sum, int Left, int Right>
-    TESSERA_INLINE void multiply() {
-        asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(Left), "i"(Right));
-    }
-};
-#endif
-
-// What tiles see of a shift: byte - whole, and `rest` by one more example where it is not 0.
-struct Shift {
-    std::int32_t whole;
-    float rest;
-    std::size_t extra;  // examples
-
-    explicit Shift(float shift)
-        : whole(static_cast<std::int32_t>(std::lrint(shift))),
-          rest(shift - static_cast<float>(whole)),
-          extra(rest != 0 ? 1 : 0) {}
-};
-
-// The first n lanes; the others are 0, and nothing is read there.
-TESSERA_INLINE void load_lanes(const float* from, std::size_t n, Floats& to) {
-    if (n >= lanes) {
-        std::memcpy(&to, from, sizeof to);
-        return;
-    }
-    to = Floats{};
-    std::memcpy(&to, from, n * sizeof(float));
-}
-TESSERA_INLINE void store_lanes(const Floats& from, std::size_t n, float* to) {
-    if (n >= lanes) std::memcpy(to, &from, sizeof from);
-    else std::memcpy(to, &from, n * sizeof(float));
-}
-
-// One level of a 16 x 16 transposition: swaps the off-diagonal blocks of Block lanes of every block of twice that.
-template <std::size_t Block, class Row, std::size_t... Lane>
-TESSERA_INLINE void swap_blocks(Row (&r)[lanes], std::index_sequence<Lane...>) {
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < lanes; ++i)
-        if ((i & Block) == 0) {
-            const Row a = r[i], b = r[i + Block];
-            r[i] = __builtin_shufflevector(a, b, ((Lane & Block) == 0 ? Lane : lanes + Lane - Block)...);
-            r[i + Block] = __builtin_shufflevector(a, b, ((Lane & Block) == 0 ? Lane + Block : lanes + Lane)...);
-        }
-}
-template <class Row>
-TESSERA_INLINE void transpose(Row (&r)[lanes]) {
-    constexpr auto lane = std::make_index_sequence<lanes>{};
-    swap_blocks<8>(r, lane);
-    swap_blocks<4>(r, lane);
-    swap_blocks<2>(r, lane);
-    swap_blocks<1>(r, lane);
-}
-
-// Upper halves of `first` below those of `second`. A bf16 is the upper half of a float.
-TESSERA_INLINE void pair_up(const Floats& first, const Floats& second, Words& to) {
-    to = ((Words)first >> 16) | ((Words)second & upper_half);
-}
-// Dword p of 64 bytes gets bytes p, p + 16, p + 32 and p + 48.
-template <std::size_t... Byte>
-TESSERA_INLINE void deal(Bytes& bytes, std::index_sequence<Byte...>) {
-    bytes = __builtin_shufflevector(bytes, bytes, (Byte % 4 * lanes + Byte / 4)...);
-}
-// 64 bytes, or the n there are and zeros.
-TESSERA_INLINE void load_dealt(const std::uint8_t* from, std::size_t n, Words& to) {
-    Bytes bytes{};
-    if (n >= sizeof bytes) std::memcpy(&bytes, from, sizeof bytes);
-    else std::memcpy(&bytes, from, n);
-    deal(bytes, std::make_index_sequence<sizeof bytes>{});
-    to = (Words)bytes;
-}
-// Byte `at` of each dword less a whole number, which `origin` has beside 2^23.
-TESSERA_INLINE void byte_of(const Words& dwords, std::size_t at, float origin, Floats& to) {
-    constexpr std::uint32_t two_to_23 = 0x4b000000;  // a float whose last bits count ones
-    to = (Floats)((dwords >> (8 * at) & 0xff) | two_to_23) - origin;
-}
-
-// Pairs of numbers as pairs of bf16 terms, a tile apart: leading 8 bits, the next 8, what is left. Spends the numbers.
-template <std::size_t Terms>
-TESSERA_INLINE void split(Floats& first, Floats& second, std::uint32_t* to) {
-    static_assert(Terms <= 3, "three terms of 8 bits are all of a float");
-#pragma GCC unroll 3
-    for (std::size_t t = 0; t < Terms; ++t) {
-        Words pair;
-        pair_up(first, second, pair);
-        std::memcpy(to + t * tile_words, &pair, sizeof pair);
-        first -= (Floats)((Words)first & upper_half);
-        second -= (Floats)((Words)second & upper_half);
-    }
-}
 
 // Right factors of the forward pass: [block of 32 inputs][16 examples at a time][pair of inputs][example]. Two blocks at
 // a time, since bytes are turned and not numbers.
