@@ -329,7 +329,7 @@ inline bool tiles_read([[maybe_unused]] float shift) {
 }
 
 // From how many outputs of a layer on that is worth packing examples. With 10 a step of 784-10 took 2.5 times as long as in
-// fp32; with 100 it gains (scripts/bench --only dense_step).
+// fp32; with 100 it gains a little (scripts/bench --only dense_step).
 constexpr bool tiles_pay(std::size_t outputs) { return outputs >= 64; }
 
 #ifdef TESSERA_TILES
