@@ -17,6 +17,7 @@
 
 #include <tessera/kernels/reference/dense.hpp>
 #include <tessera/kernels/reference/tiles.hpp>
+#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/zoo.hpp>
 
 #include <support/bits.hpp>
@@ -363,6 +364,26 @@ TEST_CASE("tiles: gradients, other inputs and other sets are not theirs") {
     }
     model.gradient(start, batch, h);
     CHECK(distance(g, h) < 1e-5);  // forward passes are 1e-6 apart, and slopes are of size 0.1
+}
+
+TEST_CASE("tiles: a first layer of few outputs is not theirs") {
+    if (!kernels::supported(kernels::Set::avx512)) return;
+    const auto bytes = pictures(3);
+    const auto ids = first_ids(20);
+    const auto stepped = [&](const auto& model, kernels::Set set) {
+        const Active active(set);
+        auto w = initial_parameters(model, Key{3});
+        model.step(w, Batch<float>(bytes.examples(), ids), {.rate = 0.05});
+        return w;
+    };
+    const auto alike = [&](const auto& model) {
+        return same_bits(stepped(model, kernels::Set::amx), stepped(model, kernels::Set::avx512));
+    };
+    CHECK(alike(nn::Mclr<784, 10>{}));
+    CHECK(alike(nn::Mlp<float>({784, 10})));
+    if (!kernels::supported(kernels::Set::amx)) return;
+    CHECK_FALSE(alike(nn::Dnn<784, 100, 10>{}));
+    CHECK_FALSE(alike(nn::Mlp<float>({784, 100, 10})));
 }
 
 TEST_CASE("bytes: in every other set, and for terms that tiles do not have, they are widened first") {
