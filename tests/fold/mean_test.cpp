@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <tessera/fold/mean.hpp>
+#include <tessera/fold/owners_mean.hpp>
+#include <tessera/fold/private_mean.hpp>
+#include <tessera/fold/server_adaptive.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +17,7 @@
 #include <doctest/doctest.h>
 
 #include <tessera/core/random.hpp>
+#include <tessera/privacy/noise.hpp>
 #include <tessera/runtime/cohort.hpp>
 
 #include <support/bits.hpp>
@@ -63,14 +67,21 @@ struct Cohort {
     }
 };
 
+// One by one, or `neighbours` at once, which are then a position of the tree.
 template <class R>
-Vec<R> streamed(const Cohort<R>& cohort, const std::vector<std::size_t>& order, std::size_t threads = 1) {
+Vec<R> streamed(const Cohort<R>& cohort, const std::vector<std::size_t>& order, std::size_t threads = 1,
+                std::size_t neighbours = 1) {
     const fold::Mean mean;
     CohortSum<fold::Mean, R> sums;
-    sums.begin(cohort.rows.size());
+    sums.begin(order.size());
     const auto arrive = [&](std::size_t position) {
         fold::Mean::Sum<R> sum;
-        lift_row<Any<R>>(mean, cohort.rows[position], cohort.w, sum);
+        const std::size_t first = position * neighbours;
+        if (neighbours == 1)
+            lift_row<Any<R>>(mean, cohort.rows[position], cohort.w, sum);
+        else
+            lift_rows<Any<R>>(mean, Rows<R>(cohort.rows).subspan(first, std::min(neighbours, cohort.rows.size() - first)),
+                              cohort.w, sum);
         sums.arrive(mean, position, std::move(sum));
     };
     if (threads == 1) {
@@ -189,6 +200,26 @@ TEST_CASE_TEMPLATE("a cohort that streams gives the bits of fold(), in any order
         }
     // In double the order of additions shows; in float the sums in double hide it in almost every coordinate.
     if (std::is_same_v<R, double>) CHECK(other_shape_differs > 20);
+}
+
+TEST_CASE_TEMPLATE("neighbours that are lifted abreast give the bits of those that come one by one", R, float, double) {
+    static_assert(abreast<fold::Mean> == 8 && abreast<fold::ServerAdam<>> == 8);
+    static_assert(abreast<fold::OwnersMean> == 1 && abreast<fold::PrivateMean<privacy::Noise>> == 1);
+    std::size_t wrong_groups_differ = 0;
+    for (std::size_t n = 1; n <= 41; ++n)
+        for (const bool masked : {false, true}) {
+            const Cohort<R> cohort(n, n % 4 == 0 ? 1100 : 37, 200 * n + masked, masked);
+            const auto expected = folded<R>(cohort.w, cohort.rows);
+            const auto in_groups_of = [&](std::size_t neighbours, std::size_t threads) {
+                std::vector<std::size_t> order((n + neighbours - 1) / neighbours);
+                std::iota(order.rbegin(), order.rend(), std::size_t{0});
+                return streamed(cohort, order, threads, neighbours);
+            };
+            for (const std::size_t threads : {1u, 3u})
+                CHECK(same_bits(in_groups_of(abreast<fold::Mean>, threads), expected));
+            wrong_groups_differ += !same_bits(in_groups_of(7, 1), expected);  // another tree
+        }
+    if (std::is_same_v<R, double>) CHECK(wrong_groups_differ > 20);
 }
 
 TEST_CASE("positions that stay empty keep their place") {

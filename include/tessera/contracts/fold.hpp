@@ -6,7 +6,9 @@
 //   plain      void fold(hub, w, rows, memory) const
 //   linear     a plain one that can also stream: template <class R> struct Sum; lift(row, w, sum),
 //              add(sum, other), finish(hub, w, sum, memory). Partial sums are added along one fixed tree
-//              over cohort positions, so the cohort need not be kept and the bits are those of fold().
+//              over cohort positions, so the cohort need not be kept and the bits are those of fold(). One that
+//              adds up neighbours at once says how many, a power of two, `static constexpr std::size_t abreast`,
+//              and has lift(rows, w, sum) too: for the rows of so many positions, along the same tree.
 //   decorator  a member `inner`, and void around(hub, w, memory, inward) const, where inward(to) lets the
 //              inner fold move `to`. Streams if its inner fold does. Its Memory has a member `inner`.
 //              One that also reads the uploads takes them after w, around(hub, w, rows, memory, inward),
@@ -15,6 +17,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <span>
 #include <type_traits>
 
@@ -110,6 +113,13 @@ consteval bool peeks() {
         return false;
     }
 }
+template <class F>
+consteval std::size_t lifts() {
+    if constexpr (requires { F::abreast; }) return F::abreast;
+    else if constexpr (requires { typename F::template Sum<float>; }) return 1;
+    else if constexpr (requires { &F::inner; }) return lifts<std::remove_cvref_t<decltype(F::inner)>>();
+    else return 1;
+}
 template <class F, class R>
 struct SumOf {
     using type = typename SumOf<std::remove_cvref_t<decltype(F::inner)>, R>::type;
@@ -167,6 +177,10 @@ Key cohort_key(const F& fold, Key key) {
 template <class F, class R>
 using sum_t = typename detail::SumOf<F, R>::type;
 
+// How many neighbours of the cohort a linear fold lifts at once.
+template <class F>
+inline constexpr std::size_t abreast = detail::lifts<F>();
+
 // The engine's calls, which see through decorators.
 template <class F, class M>
 void fold_rows(const F& fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows,
@@ -189,6 +203,13 @@ template <class M, class F>
 void lift_row(const F& fold, const Row<real<M>>& row, const Vec<real<M>>& w, sum_t<F, real<M>>& sum) {
     if constexpr (requires { fold.lift(row, w, sum); }) fold.lift(row, w, sum);
     else lift_row<M>(fold.inner, row, w, sum);
+}
+// The rows of `abreast` neighbours, fewer where the cohort ends. If there are several, weight 0 says that nobody came.
+template <class M, class F>
+void lift_rows(const F& fold, Rows<real<M>> rows, const Vec<real<M>>& w, sum_t<F, real<M>>& sum) {
+    if constexpr (abreast<F> == 1) lift_row<M>(fold, rows[0], w, sum);
+    else if constexpr (requires { fold.lift(rows, w, sum); }) fold.lift(rows, w, sum);
+    else lift_rows<M>(fold.inner, rows, w, sum);
 }
 template <class R, class F>
 void add_sums(const F& fold, sum_t<F, R>& into, const sum_t<F, R>& other) {

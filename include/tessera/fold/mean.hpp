@@ -20,6 +20,7 @@ namespace tessera::fold {
 
 struct Mean {
     static constexpr bool masked = true;
+    static constexpr std::size_t abreast = kernels::mean_streams;
 
     template <class R>
     struct Sum {
@@ -47,6 +48,16 @@ struct Mean {
         }
     }
     template <class R>
+    void lift(Rows<R> rows, const Vec<R>& before, Sum<R>& sum) const {
+        const auto flat = flattened(rows);
+        const kernels::MeanPlan<R> plan(flat);
+        sum.total = plan.weight().total;
+        sum.largest = plan.weight().largest;
+        if (sum.largest == 0) return;
+        sum.values.resize(before.size());
+        plan.sum(before.data(), sum.values.data(), before.size());
+    }
+    template <class R>
     void add(Sum<R>& into, const Sum<R>& other) const {
         if (other.largest == 0) return;
         if (into.largest == 0) {
@@ -69,10 +80,7 @@ struct Mean {
     // other and go to the hub's team where there is a millisecond's work for each.
     template <class M>
     void fold(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
-        Vec<kernels::MeanRow<real<M>>> flat;
-        flat.reserve(rows.size());
-        for (const auto& row : rows)
-            flat.push_back({row.x.data(), row.weight, row.mask ? row.mask->words().data() : nullptr});
+        const auto flat = flattened(rows);
         const kernels::MeanPlan<real<M>> plan(flat);
         const Team team = hub.workspace ? hub.workspace->team : Team{};
         const std::size_t tiles = (w.size() + kernels::mean_tile - 1) / kernels::mean_tile;
@@ -81,6 +89,16 @@ struct Mean {
             plan.run(w.data(), tiles * p / pieces * kernels::mean_tile,
                      std::min(w.size(), tiles * (p + 1) / pieces * kernels::mean_tile));
         });
+    }
+
+private:
+    template <class R>
+    static Vec<kernels::MeanRow<R>> flattened(Rows<R> rows) {
+        Vec<kernels::MeanRow<R>> flat;
+        flat.reserve(rows.size());
+        for (const auto& row : rows)
+            flat.push_back({row.x.data(), row.weight, row.mask ? row.mask->words().data() : nullptr});
+        return flat;
     }
 };
 

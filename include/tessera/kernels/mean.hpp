@@ -333,45 +333,13 @@ public:
     // w[begin, end) = the mean there; w holds what absent coordinates read. `begin` is a multiple of mean_tile.
     void run(R* w, std::size_t begin, std::size_t end) const {
         if (weight_.largest == 0) return;
-        Vec<Packed> packed(rows_.size());
-        for (std::size_t r = 0; r < rows_.size(); ++r)
-            if (rows_[r].mask) packed[r].next = rows_[r].x + count(rows_[r].mask, begin / 64);
-        const bool masks = std::any_of(rows_.begin(), rows_.end(), [](const auto& row) { return row.mask != nullptr; });
-        Vec<R> expanded(masks ? mean_streams * mean_tile : 0), absent(mean_tile, R(-0.0));
-        Vec<double> sums(mean_tile * (static_cast<std::size_t>(std::bit_width(groups_)) + 1));
-        std::array<MeanJoint, 64> joints;
-        for (std::size_t at = begin; at < end; at += mean_tile) {
-            const std::size_t n = std::min(mean_tile, end - at);
-            double* sum = nullptr;
-            for (std::size_t g = 0; g < groups_; ++g) {
-                // Partial sums lie one tile after the other, the oldest first.
-                std::size_t met = 0;
-                sum = sums.data() + mean_tile * static_cast<std::size_t>(std::popcount(g));
-                for (std::size_t i = g > 0 ? joined_[g - 1] : 0; i < joined_[g]; ++i)
-                    joints[met++] = {sum -= mean_tile, scales_[i]};
-                if (masks) {
-                    std::array<MeanLeaf<R>, mean_streams> leaf;
-                    for (std::size_t k = 0; k < mean_streams; ++k) {
-                        const std::size_t r = order_[g][k];
-                        if (!counts(r)) leaf[k] = {absent.data(), nullptr, 0};
-                        else if (!rows_[r].mask) leaf[k] = {rows_[r].x + at, nullptr, mean_tile};
-                        else leaf[k] = {packed[r].next, rows_[r].mask + at / 64, packed[r].used};
-                        if (leaf[k].mask) __builtin_prefetch(leaf[k].mask + mean_tile / 64);
-                    }
-                    sum_packed(leaf.data(), w + at, expanded.data(), factors_[g].data(), scaled_[g] != 0, joints.data(),
-                               joints.data() + met, sum, n);
-                    for (std::size_t k = 0; k < mean_streams; ++k)
-                        if (leaf[k].mask) packed[order_[g][k]].advance(leaf[k].x);
-                } else {
-                    const auto leaf = dense(g, at, absent.data());
-                    const bool last = g + 1 == groups_;
-                    const auto ahead = dense(last ? 0 : g + 1, last ? at + n : at, absent.data());
-                    sum_eight(leaf.data(), ahead.data(), factors_[g].data(), scaled_[g] != 0, joints.data(),
-                              joints.data() + met, sum, n);
-                }
-            }
-            quotient(sum, weight_.total, w + at, n);
-        }
+        alignas(64) std::array<double, mean_tile> sum;
+        each_tile(w, begin, end, [&](std::size_t) { return sum.data(); },
+                  [&](std::size_t at, std::size_t n) { quotient(sum.data(), weight_.total, w + at, n); });
+    }
+    // The sums of n coordinates, which the mean divides by weight().total.
+    void sum(const R* before, double* out, std::size_t n) const {
+        each_tile(before, 0, n, [&](std::size_t at) { return out + at; }, [](std::size_t, std::size_t) {});
     }
 
 private:
@@ -384,6 +352,49 @@ private:
         }
     };
 
+    // Tile by tile: the sum goes to to(at), and done(at, n) follows. `before` is what absent coordinates read.
+    template <class To, class Done>
+    void each_tile(const R* before, std::size_t begin, std::size_t end, const To& to, const Done& done) const {
+        Vec<Packed> packed(rows_.size());
+        for (std::size_t r = 0; r < rows_.size(); ++r)
+            if (rows_[r].mask) packed[r].next = rows_[r].x + count(rows_[r].mask, begin / 64);
+        const bool masks = std::any_of(rows_.begin(), rows_.end(), [](const auto& row) { return row.mask != nullptr; });
+        Vec<R> expanded(masks ? mean_streams * mean_tile : 0), absent(mean_tile, R(-0.0));
+        Vec<double> sums(mean_tile * static_cast<std::size_t>(std::bit_width(groups_)));
+        std::array<MeanJoint, 64> joints;
+        for (std::size_t at = begin; at < end; at += mean_tile) {
+            const std::size_t n = std::min(mean_tile, end - at);
+            for (std::size_t g = 0; g < groups_; ++g) {
+                // Partial sums lie one tile after the other, the oldest first; the last one is the whole.
+                const bool last = g + 1 == groups_;
+                std::size_t met = 0;
+                double* sum = sums.data() + mean_tile * static_cast<std::size_t>(std::popcount(g));
+                for (std::size_t i = g > 0 ? joined_[g - 1] : 0; i < joined_[g]; ++i)
+                    joints[met++] = {sum -= mean_tile, scales_[i]};
+                if (last) sum = to(at);
+                if (masks) {
+                    std::array<MeanLeaf<R>, mean_streams> leaf;
+                    for (std::size_t k = 0; k < mean_streams; ++k) {
+                        const std::size_t r = order_[g][k];
+                        if (!counts(r)) leaf[k] = {absent.data(), nullptr, 0};
+                        else if (!rows_[r].mask) leaf[k] = {rows_[r].x + at, nullptr, mean_tile};
+                        else leaf[k] = {packed[r].next, rows_[r].mask + at / 64, packed[r].used};
+                        if (leaf[k].mask) __builtin_prefetch(leaf[k].mask + mean_tile / 64);
+                    }
+                    sum_packed(leaf.data(), before + at, expanded.data(), factors_[g].data(), scaled_[g] != 0,
+                               joints.data(), joints.data() + met, sum, n);
+                    for (std::size_t k = 0; k < mean_streams; ++k)
+                        if (leaf[k].mask) packed[order_[g][k]].advance(leaf[k].x);
+                } else {
+                    const auto leaf = dense(g, at, absent.data());
+                    const auto ahead = dense(last ? 0 : g + 1, last ? at + n : at, absent.data());
+                    sum_eight(leaf.data(), ahead.data(), factors_[g].data(), scaled_[g] != 0, joints.data(),
+                              joints.data() + met, sum, n);
+                }
+            }
+            done(at, n);
+        }
+    }
     bool counts(std::size_t r) const { return r < rows_.size() && rows_[r].weight != 0; }
     static std::size_t count(const std::uint64_t* words, std::size_t n) {
         std::size_t sum = 0;

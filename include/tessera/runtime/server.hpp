@@ -84,9 +84,8 @@ public:
         cohort_ = drawn;
         outcome_ = {};
         uploads_.clear();
-        uploads_.resize(streaming() ? 0 : merged);
-        if constexpr (streams)
-            if (streaming()) sums_.begin(merged);
+        uploads_.resize(merged);
+        begin_sum();
         open_ = true;
     }
     // Forgets an open round; the state was never touched.
@@ -140,7 +139,7 @@ public:
             if constexpr (streams) {
                 if (streaming()) {
                     for (std::size_t p = 0; p < seats_.size(); ++p)
-                        if (seats_[p] != Taken::well) arrive(p, {});
+                        if (seats_[p] != Taken::well) arrive(p);
                     finish_sum(setup_->method.fold, hub(), next.w, sums_.total(), next.fold);
                 } else {
                     merge_kept(next);
@@ -190,20 +189,34 @@ private:
             return finite ? Verdict::wrong_size : Verdict::not_finite;
         }
         seats_[position] = Taken::well;
-        if constexpr (streams)
-            if (streaming()) {
-                arrive(position, upload);
-                return Verdict::accepted;
-            }
         uploads_[position] = std::move(upload);
+        if constexpr (streams)
+            if (streaming()) arrive(position);
         return Verdict::accepted;
     }
-    void arrive(std::size_t position, const Upload& upload)
+    void begin_sum() {
+        if constexpr (streams) {
+            const std::size_t groups = (seats_.size() + side_by_side - 1) / side_by_side;
+            sums_.begin(groups);
+            arrived_.assign(groups, 0);
+        }
+    }
+    // What becomes of a position is known. The last of its group adds the group up and lets its uploads go.
+    void arrive(std::size_t position)
         requires streams
     {
-        sum_t<std::remove_cvref_t<decltype(setup_->method.fold)>, R> sum;
-        if (seats_[position] == Taken::well) lift_row<M>(setup_->method.fold, row_of(upload), state_.w, sum);
-        sums_.arrive(setup_->method.fold, position, std::move(sum));
+        const std::size_t group = position / side_by_side, first = group * side_by_side;
+        const std::size_t count = std::min(side_by_side, seats_.size() - first);
+        if (__atomic_add_fetch(&arrived_[group], 1, __ATOMIC_ACQ_REL) < count) return;
+        std::array<Row<R>, side_by_side> rows;
+        for (std::size_t i = 0; i < count; ++i)
+            rows[i] = seats_[first + i] == Taken::well ? row_of(uploads_[first + i]) : Row<R>{.weight = 0};
+        const auto& fold = setup_->method.fold;
+        sum_t<std::remove_cvref_t<decltype(fold)>, R> sum;
+        if (side_by_side > 1 || seats_[first] == Taken::well)
+            lift_rows<M>(fold, Rows<R>(rows.data(), count), state_.w, sum);
+        for (std::size_t i = 0; i < count; ++i) uploads_[first + i] = {};
+        sums_.arrive(fold, group, std::move(sum));
     }
     // 7 of 100 meet a quorum of 0.07, which 0.07 * 100 > 7 would deny. An empty plan asks for nobody.
     bool quorate() const {
@@ -217,8 +230,8 @@ private:
     void merge_kept(State& next) {
         if constexpr (streams)
             if (outcome_.verdicts[0] < seats_.size()) {  // empty positions keep their place in the tree
-                sums_.begin(seats_.size());
-                for (std::size_t p = 0; p < seats_.size(); ++p) arrive(p, uploads_[p]);
+                begin_sum();
+                for (std::size_t p = 0; p < seats_.size(); ++p) arrive(p);
                 finish_sum(setup_->method.fold, hub(), next.w, sums_.total(), next.fold);
                 return;
             }
@@ -239,11 +252,15 @@ private:
     template <class Method, bool>
     struct SumsOf {
         using type = NoSums;
+        static constexpr std::size_t side_by_side = 1;
     };
     template <class Method>
     struct SumsOf<Method, true> {
-        using type = CohortSum<std::remove_cvref_t<decltype(Method::fold)>, R>;
+        using Fold = std::remove_cvref_t<decltype(Method::fold)>;
+        using type = CohortSum<Fold, R>;
+        static constexpr std::size_t side_by_side = abreast<Fold>;
     };
+    static constexpr std::size_t side_by_side = SumsOf<Me, streams>::side_by_side;
 
     const Setup<Me, M>* setup_;
     std::size_t clients_;
@@ -255,6 +272,7 @@ private:
     Vec<Taken> seats_;  // of the merged clients, in the plan's order
     Cohort cohort_;
     Vec<Upload> uploads_;
+    Vec<unsigned char> arrived_;  // by group of neighbours, while they are added up as they come
     typename SumsOf<Me, streams>::type sums_;
     Outcome outcome_;
     mutable Workspace<R> workspace_;
