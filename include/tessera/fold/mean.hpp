@@ -39,7 +39,7 @@ struct Mean {
             kernels::widen(row.x.data(), sum.values.data(), before.size());
             return;
         }
-        std::array<R, kernels::mean_tile> tile;
+        std::array<R, kernels::packed_tile> tile;
         const R* packed = row.x.data();
         for (std::size_t j = 0; j < before.size(); j += tile.size()) {
             const std::size_t n = std::min(tile.size(), before.size() - j);

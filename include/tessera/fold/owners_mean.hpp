@@ -66,7 +66,7 @@ struct OwnersMean {
     }
 
 private:
-    static constexpr std::size_t tile = kernels::mean_tile;
+    static constexpr std::size_t tile = kernels::packed_tile;
 
     struct TileSum {
         std::array<double, tile> values, totals;
