@@ -2,12 +2,17 @@
 // The round in one process: the same bits however it is run, nothing from the heap once warm, odd populations.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <tessera/core/random.hpp>
 #include <tessera/exec/openmp.hpp>
 #include <tessera/exec/serial.hpp>
 #include <tessera/fold/private_mean.hpp>
@@ -112,6 +117,48 @@ TEST_CASE("streamed and kept uploads agree where numbers are too small to be nor
     };
     CHECK(same_bits(end(false), end(true)));
     CHECK(end(true)[1] == 1);
+}
+
+TEST_CASE("cohorts larger than what is lifted abreast: any order of arrival, from any thread, with some who never come") {
+    using Quadratic = support::Quadratic<double, 40>;
+    constexpr std::size_t seats = 21;  // two groups of eight and one of five
+    static_assert(seats > 2 * abreast<fold::Mean>);
+    const auto uploads = [] {
+        std::vector<Up<double>> all(seats);
+        Stream draw(Key{17});
+        for (auto& up : all) {
+            for (std::size_t j = 0; j < 40; ++j) up.x.push_back(draw.normal());
+            up.weight = 1 + static_cast<double>(draw.below(9));
+        }
+        return all;
+    }();
+    const auto end = [&](bool keep, std::uint64_t order, std::size_t threads, std::uint32_t gone, std::size_t shift = 0) {
+        Settings settings = usual;
+        settings.keep_uploads = keep;
+        const Setup<FedAvg<>, Quadratic> setup({}, {}, settings);
+        Server<FedAvg<>, Quadratic> server(setup, seats);
+        Plan plan;
+        for (std::size_t p = 0; p < seats; ++p) plan.push_back({static_cast<Id>((p + shift) % seats)});
+        server.open_round(plan);
+        std::vector<Id> arrivals(seats);
+        std::iota(arrivals.begin(), arrivals.end(), Id{0});
+        Stream(Key{order}).shuffle(std::span<Id>(arrivals));
+        exec::OpenMp{threads}.for_each(seats, [&](std::size_t i, std::size_t) {
+            if (const Id k = arrivals[i]; (gone >> k & 1) == 0) server.accept(k, uploads[k]);
+        });
+        const auto outcome = server.close_round();
+        CHECK(outcome.counted);
+        CHECK(outcome.merged == seats - static_cast<std::size_t>(std::popcount(gone)));
+        return server.state().w;
+    };
+    std::size_t other_places_differ = 0;
+    for (const std::uint32_t gone : {0u, 1u << 20, 0xffu << 8, 0x155555u, 0x1f0000u, 0xffffu})
+        for (const std::size_t threads : {1u, 3u}) {
+            const auto expected = end(true, 0, 1, gone);
+            for (std::uint64_t order = 0; order < 5; ++order) CHECK(same_bits(end(false, order, threads, gone), expected));
+            other_places_differ += !same_bits(end(false, 0, threads, gone, 3), expected);
+        }
+    CHECK(other_places_differ > 5);
 }
 
 TEST_CASE("the fingerprint sees the server, every client and the round") {
