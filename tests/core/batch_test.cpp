@@ -115,6 +115,7 @@ TEST_CASE("a row is lent where it lies only when it is of the batch's type") {
         CHECK(narrow.row(0) == (storage == Storage::float32 ? as_floats.data() + 6 : nullptr));
         CHECK(wide.row(0) == (storage == Storage::float64 ? as_doubles.data() + 6 : nullptr));
         CHECK(narrow.bytes(0) == (storage == Storage::bytes ? as_bytes.data() + 6 : nullptr));
+        for (const std::size_t i : {0u, 1u, 1000000u}) CHECK_NOTHROW(narrow.fetch(i));  // nothing is read beyond ids
     }
 }
 

@@ -52,6 +52,14 @@ public:
         return static_cast<const std::uint8_t*>(examples_->rows) + ids_[i] * width();
     }
 
+    // Asks memory for the bytes of row i, if there is one: a batch lies in no order, so nobody else foresees its rows.
+    // (Inlined, for GCC drops a call that does nothing else.)
+    [[gnu::always_inline]] void fetch(std::size_t i) const {
+        if (examples_->storage != Storage::bytes || i >= size()) return;
+        const std::uint8_t *row = bytes(i), *end = row + width();
+        for (; row < end; row += alignment) __builtin_prefetch(row);
+    }
+
     void read(std::size_t i, Out<R> out) const {
         const std::size_t begin = ids_[i] * width();
         switch (examples_->storage) {

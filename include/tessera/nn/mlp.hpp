@@ -233,6 +233,7 @@ private:
             rows[i] = x.size() == 0 ? batch.row(i) : x.data() + i * width;
             if (x.size() == 0) return;
             R* to = x.data() + i * width;
+            batch.fetch(i + 2);
             if (const auto* bytes = batch.bytes(i))
                 kernels::widen_bytes(bytes, to, width, R(batch.examples().shift), R(batch.examples().scale));
             else batch.read(i, Out<R>(to, width));

@@ -266,6 +266,7 @@ private:
                 if (x.size() == 0) return;
             }
             R* to = x.data() + i * Inputs;
+            batch.fetch(i + 2);
             if (const auto* bytes = batch.bytes(i))
                 kernels::widen_bytes(bytes, to, Inputs, R(batch.examples().shift), R(batch.examples().scale));
             else

@@ -346,11 +346,13 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
 
 private:
     static void load(const Batch<R>& batch, R* to) {
-        for (std::size_t i = 0; i < batch.size(); ++i, to += Inputs)
+        for (std::size_t i = 0; i < batch.size(); ++i, to += Inputs) {
+            batch.fetch(i + 2);
             if (const auto* bytes = batch.bytes(i))
                 kernels::widen_bytes(bytes, to, Inputs, R(batch.examples().shift), R(batch.examples().scale));
             else
                 batch.read(i, Out<R>(to, Inputs));
+        }
     }
 
     // x: what layer I reads; w: its weights, with those of later layers behind; dx: where the gradient in x goes.

@@ -284,7 +284,8 @@ private:
             visit.sent = true;
             visit.bytes_up = framed(up);
             visit.formula_up = formula_bytes(up);
-            const auto verdict = seat.merged ? server_.accept(seat.client, std::move(up)) : Verdict::accepted;
+            const auto verdict =
+                seat.merged ? server_.accept(seat.client, std::move(up), client.sound()) : Verdict::accepted;
             visit.sound = verdict == Verdict::accepted && client.sound();
         }
         visit.tally = workspace.tally;
