@@ -15,7 +15,8 @@ import sys
 import tempfile
 
 FEW = {"--rounds": "2", "--eval-every": "1", "--seeds": "1,2"}
-SYNTHETIC = {"--data": "synthetic", "--partition": None, "--clients": "12"}  # None: the flag and its value go
+NO_BYTES = {"--normalise": "none"}  # for synthetic numbers, of which a page may ask for what only bytes have
+SYNTHETIC = {"--data": "synthetic", "--partition": None, "--clients": "12", **NO_BYTES}  # None: the flag and its value go
 BRIEF = {"--data": "synthetic", "--partition": "natural", "--clients": "12", "--per-round": "2", "--batch": "5", "--rounds": "1"}
 FILES = ("--json", "--report", "--csv", "--jsonl", "--models", "--trace")
 
@@ -47,7 +48,7 @@ def briefly(words):
     if words[0] not in ("run", "sweep"):
         return words
     words = [re.sub(r"\brounds=\d+", "rounds=1", word) for word in words]
-    return with_values(words, {**FEW, **dict.fromkeys(BRIEF)}) + [part for pair in BRIEF.items() for part in pair]
+    return with_values(words, {**FEW, **NO_BYTES, **dict.fromkeys(BRIEF)}) + [part for pair in BRIEF.items() for part in pair]
 
 
 def run_command(lab, words, folder):
@@ -99,6 +100,7 @@ def self_test():
         usage = "    tessera-lab run [flags]\n    tessera-lab run --dp clip=1 ...   of a kind\n"
         assert list(commands_of(usage)) == [["run", "--dp", "clip=1"]]
         assert briefly(["run", "--rounds", "90", "--stages", "a rounds=9"])[1:3] == ["--stages", "a rounds=1"]
+        assert briefly(["run", "--normalise", "unit"])[1:3] == ["--normalise", "none"]
         found = run_page(page, "true"), run_page(page, "false", brief=True)
         page.write_text("Text.\n")
         found += (run_page(page, "true"),)
