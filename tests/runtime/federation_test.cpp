@@ -161,6 +161,53 @@ TEST_CASE("cohorts larger than what is lifted abreast: any order of arrival, fro
     CHECK(other_places_differ > 5);
 }
 
+namespace {
+// Counts who came, 256 neighbours at once.
+struct Headcount {
+    static constexpr std::size_t abreast = 256;
+    template <class R>
+    struct Sum {
+        double came = 0;
+    };
+    template <class R>
+    void lift(const Row<R>& row, const Vec<R>&, Sum<R>& sum) const {
+        sum.came = row.weight > 0;
+    }
+    template <class R>
+    void lift(Rows<R> rows, const Vec<R>&, Sum<R>& sum) const {
+        for (const auto& row : rows) sum.came += row.weight > 0;
+    }
+    template <class R>
+    void add(Sum<R>& into, const Sum<R>& other) const {
+        into.came += other.came;
+    }
+    template <class M>
+    void finish(const Site<M>&, Vec<real<M>>& w, const Sum<real<M>>& sum, Nothing&) const {
+        w[0] = sum.came;
+    }
+    template <class M>
+    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+        w[0] = static_cast<double>(rows.size());
+    }
+};
+}  // namespace
+
+TEST_CASE("as many neighbours as a fold says are waited for, and nobody is lost") {
+    using Quadratic = support::Quadratic<double, 2>;
+    using Me = FedAvg<rule::Sgd, Headcount>;
+    for (const std::size_t seats : {1u, 255u, 256u, 257u, 700u}) {
+        const Setup<Me, Quadratic> setup({}, {}, usual);
+        Server<Me, Quadratic> server(setup, seats);
+        Plan plan;
+        for (std::size_t p = 0; p < seats; ++p) plan.push_back({static_cast<Id>(p)});
+        server.open_round(plan);
+        for (std::size_t p = 0; p < seats; ++p)
+            if (p % 5 != 1) server.accept(static_cast<Id>(p), {Vec<double>{1, 1}, 1.0});
+        CHECK(server.close_round().counted);
+        CHECK(server.state().w[0] == static_cast<double>(seats - (seats + 3) / 5));
+    }
+}
+
 TEST_CASE("the fingerprint sees the server, every client and the round") {
     Federation<TwoModels<>, Net> a{{}, toy_data(), {}, usual}, b{{}, toy_data(), {}, usual};
     a.run(2, sample::Everyone{});

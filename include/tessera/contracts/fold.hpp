@@ -120,6 +120,15 @@ consteval std::size_t lifts() {
     else if constexpr (requires { &F::inner; }) return lifts<std::remove_cvref_t<decltype(F::inner)>>();
     else return 1;
 }
+template <class F, class M>
+consteval bool lifts_so_many() {
+    if constexpr (requires { F::abreast; })
+        return F::abreast > 0 && (F::abreast & (F::abreast - 1)) == 0 &&
+               requires(const F fold, Rows<real<M>> rows, const Vec<real<M>>& w,
+                        typename F::template Sum<real<M>>& sum) { fold.lift(rows, w, sum); };
+    else if constexpr (requires { &F::inner; }) return lifts_so_many<std::remove_cvref_t<decltype(F::inner)>, M>();
+    else return true;
+}
 template <class F, class R>
 struct SumOf {
     using type = typename SumOf<std::remove_cvref_t<decltype(F::inner)>, R>::type;
@@ -150,6 +159,10 @@ consteval bool check_fold() {
     static_assert(forgets_const || folds,
                   "tessera::Fold: an aggregator needs `void fold(site, w, rows, memory) const` (and, if it remembers, "
                   "`template <class R> struct Memory`)");
+    constexpr bool lifts = detail::lifts_so_many<F, M>();
+    static_assert(!folds || lifts,
+                  "tessera::Fold: `abreast` must be a power of two, and a fold that says it needs `void lift(rows, w, sum) "
+                  "const` for so many neighbours");
     static_assert(!peeks, "tessera::Fold: a decorator that reads the rows cannot go around a fold that hides clients");
     return true;
 }

@@ -211,8 +211,8 @@ double formula_bytes(const T& value) {
 }
 
 namespace detail {
-// x - x is +0 for finite x and NaN otherwise. Four sets of bits, so that none waits for the one before and all stay in
-// registers: 7,850 floats take 0.4 us where sums in one wide vector, which lie in memory, took 1.9.
+// x - x is 0, of either sign, for finite x and NaN otherwise. Four sets of bits, so that none waits for the one before
+// and all stay in registers: 7,850 floats take 0.5 us where sums in one wide vector, which lie in memory, took 1.9.
 template <class R>
 bool finite(const R* x, std::size_t n) {
     using Bits = std::conditional_t<sizeof(R) == 4, std::uint32_t, std::uint64_t>;
@@ -231,7 +231,7 @@ bool finite(const R* x, std::size_t n) {
     Bits bad = 0;
     for (std::size_t l = 0; l < lanes; ++l) bad |= any[l];
     for (; j < n; ++j) bad |= std::bit_cast<Bits>(x[j] - x[j]);
-    return bad == 0;
+    return static_cast<Bits>(bad << 1) == 0;
 }
 }  // namespace detail
 

@@ -5,8 +5,8 @@
 // (runtime/cohort.hpp adds along the same one). Eight rows of a subtree are added up in registers; above that
 // partial sums of a tile stay in the first-level cache. Coordinates do not know each other, so a vector may be
 // cut at multiples of `mean_tile` and the pieces given to any number of threads. Packed masked rows are expanded on
-// the way. One core, AVX-512: 100 rows of 1e6 floats take 27 ms where reading them one after the other takes 25 ms;
-// packed rows of density 0.25, of which there is a third as much to read, 23 ms.
+// the way. One core, AVX-512: 100 rows of 1e6 floats take 29 ms where reading them one after the other takes 25 ms;
+// packed rows of density 0.25, of which there is a third as much to read, 21 ms (scripts/bench --only mean).
 //
 // Nothing is fused into multiply-adds here: a node's a*sa + b*sb must round alike wherever it is computed.
 #pragma once
@@ -137,7 +137,7 @@ TESSERA_INLINE void sum_rest(const R* const (&rows)[mean_streams], const double*
 }
 
 // What a row has ten lines further on is fetched meanwhile. Without that, sums that wait for memory fill the scheduler
-// and few reads are under way (43 instead of 27 ms for 100 rows of 1e6 floats). Fetching the rows that come next instead
+// and few reads are under way (40 to 47 ms instead of 29). Fetching the rows that come next instead
 // takes 4 % longer, four lines or sixteen instead of ten 4 and 2 %.
 template <class R, std::size_t Bytes, bool Scaled>
 TESSERA_INLINE void sum_rows(const R* const* leaves, const double* factors, const MeanJoint* first,

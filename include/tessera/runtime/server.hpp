@@ -272,7 +272,7 @@ private:
     Vec<Taken> seats_;  // of the merged clients, in the plan's order
     Cohort cohort_;
     Vec<Upload> uploads_;
-    Vec<unsigned char> arrived_;  // by group of neighbours, while they are added up as they come
+    Vec<std::uint32_t> arrived_;  // by group of neighbours, while they are added up as they come
     typename SumsOf<Me, streams>::type sums_;
     Outcome outcome_;
     mutable Workspace<R> workspace_;
