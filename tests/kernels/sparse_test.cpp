@@ -209,6 +209,28 @@ TEST_CASE("the density alone says how many rows go together") {
     CHECK(Problem<float>({1, 150, 41}, Ones::none).pattern.places().together == 1);
 }
 
+TEST_CASE("a turned matrix: every row in every panel, and of neighbours the shorter lists first") {
+    const Problem<float> p({1, 150, 520}, Ones::tenth);
+    const auto order = p.pattern.transposed();
+    const std::size_t panels = (order.columns + order.panel - 1) / order.panel;
+    REQUIRE(panels > 1);
+    REQUIRE(order.rows > 2 * kernels::rows_in_turn);
+    const auto length = [&](std::size_t list) { return order.ends[list] - (list == 0 ? 0 : order.ends[list - 1]); };
+    std::size_t moved = 0;
+    for (std::size_t panel = 0; panel < panels; ++panel) {
+        std::vector<std::size_t> seen(order.rows);
+        for (std::size_t i = 0; i < order.rows; ++i) {
+            const std::size_t list = panel * order.rows + i;
+            CHECK(order.row[list] / kernels::rows_in_turn == i / kernels::rows_in_turn);
+            if (i % kernels::rows_in_turn > 0) CHECK(length(list - 1) <= length(list));
+            ++seen[order.row[list]];
+            moved += order.row[list] != i;
+        }
+        CHECK(seen == std::vector<std::size_t>(order.rows, 1));
+    }
+    CHECK(moved > order.rows);  // they were not in this order
+}
+
 TEST_CASE_TEMPLATE("a weight that is off is seen", R, float, double) {
     for_each_kernel_set([&](auto) {
         CHECK(wrong<R>(Problem<R>({20, 37, 19}, Ones::half), R(1e-2)) == "affine");

@@ -9,165 +9,28 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include <tessera/core/arena.hpp>
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/sparse_blocks.hpp>
 #include <tessera/kernels/sparse_pattern.hpp>
+#include <tessera/kernels/sparse_products.hpp>
 
 namespace tessera::kernels {
 
 namespace detail {
 
-// Every lane of out is lane I of its four neighbours.
-template <class R, std::size_t Bytes, std::size_t I, std::size_t... Lane>
-TESSERA_INLINE void spread(const Held<R, Bytes>& in, Held<R, Bytes>& out, std::index_sequence<Lane...>) {
-    out = __builtin_shufflevector(in, in, (Lane / 4 * 4 + I)...);
-}
-// Four numbers, again and again: one load and then four shuffles, not four loads, of which the loop has too many.
-template <class R, std::size_t Bytes, std::size_t... Lane>
-TESSERA_INLINE void repeat_four(const R* four, Held<R, Bytes>& out, std::index_sequence<Lane...>) {
-    const auto& in = *reinterpret_cast<const V<R, 4 * sizeof(R)>*>(four);
-#if defined(__x86_64__) && !defined(__clang__)  // GCC 12 would go through memory
-    asm("vbroadcastf32x4 %1, %0" : "=v"(out) : "m"(in));
-#else
-    const Held<R, 4 * sizeof(R)> held = in;
-    out = __builtin_shufflevector(held, held, (Lane % 4)...);
-#endif
-}
-
-// y[r] = start[r] + sum of values x[column] over the ones of row r, in their order.
-template <class R, std::size_t Bytes, std::size_t N, bool Elsewhere>
-TESSERA_INLINE void sparse_block(const SparseOrder& p, const R* values, const R* start, const R* x, R* y) {
-    using Vec = V<R, Bytes>;
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
-    constexpr auto all = std::make_index_sequence<lanes>{};
-    std::size_t k = 0, run = 0;
-    for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel, x += p.panel * width)
-        for (std::size_t r = 0; r < p.rows; ++r, ++run) {
-            const std::size_t end = p.ends[run];
-            const R* value = Elsewhere ? values : values + p.first[run] - k;
-            R* to = y + r * width;
-            Held<R, Bytes> sum[N];
-            if (panel == 0) {
-                const Held<R, Bytes> first = Held<R, Bytes>{} + (start ? start[r] : R(0));
-#pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) sum[v] = first;
-            } else {
-#pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) sum[v] = *reinterpret_cast<const Vec*>(to + v * lanes);
-            }
-            const auto add = [&](std::size_t column, const auto& w) __attribute__((always_inline)) {
-                const R* from = forget(x + column * width);
-#pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) sum[v] += w * *reinterpret_cast<const Vec*>(from + v * lanes);
-            };
-            const auto at = [&](std::size_t i) __attribute__((always_inline)) {
-                return value[Elsewhere ? p.source[i] : i];
-            };
-            if constexpr (hot_set<R, Bytes>)
-                for (; k + 4 <= end; k += 4) {
-                    std::uint64_t columns;
-                    std::memcpy(&columns, p.column + k, sizeof columns);
-                    const auto column = [&](std::size_t i) { return columns >> (16 * i) & 0xFFFF; };
-                    if constexpr (Elsewhere) {
-#pragma GCC unroll 4
-                        for (std::size_t i = 0; i < 4; ++i) add(column(i), at(k + i));
-                    } else {
-                        Held<R, Bytes> four, w;
-                        repeat_four<R, Bytes>(value + k, four, all);
-                        add(column(0), (spread<R, Bytes, 0>(four, w, all), w));
-                        add(column(1), (spread<R, Bytes, 1>(four, w, all), w));
-                        add(column(2), (spread<R, Bytes, 2>(four, w, all), w));
-                        add(column(3), (spread<R, Bytes, 3>(four, w, all), w));
-                    }
-                }
-            for (; k < end; ++k) add(p.column[k], at(k));
-#pragma GCC unroll 8
-            for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to + v * lanes) = sum[v];
-        }
-}
-// Keeps a number that is used several times from being loaded each time, as GCC would.
-template <class T>
-TESSERA_INLINE void in_register([[maybe_unused]] T& loaded) {
-#if defined(__clang__)
-#elif defined(__x86_64__)
-    if constexpr (std::is_integral_v<T>) asm("" : "+r"(loaded));
-    else asm("" : "+v"(loaded));
-#elif defined(__aarch64__)
-    if constexpr (std::is_integral_v<T>) asm("" : "+r"(loaded));
-    else asm("" : "+w"(loaded));
-#endif
-}
-
-// The same, three rows at a time: a register of x that two or three of them want is loaded once.
-template <class R, std::size_t Bytes, std::size_t N>
-TESSERA_INLINE void sparse_block_of_three(const SparseOrder& p, const R* values, const R* start, const R* x, R* y) {
-    using Vec = V<R, Bytes>;
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
-    alignas(64) R spare[width];  // for rows behind the last
-    const std::uint32_t* end = p.ends;
-    const std::uint32_t* first_of = p.first;
-    const std::uint8_t* offset = p.offset;
-    std::size_t k = 0;
-    for (std::size_t panel = 0; panel < p.columns; panel += p.panel, x += p.panel * width, first_of += p.rows)
-        for (std::size_t r = 0; r < p.rows; r += 3) {
-            const R* value[3];
-#pragma GCC unroll 3
-            for (std::size_t q = 0; q < 3; ++q) value[q] = values + first_of[r + q < p.rows ? r + q : r];
-            Held<R, Bytes> sum[3][N];
-            const auto to = [&](std::size_t q) __attribute__((always_inline)) {
-                return r + q < p.rows ? y + (r + q) * width : spare;
-            };
-#pragma GCC unroll 3
-            for (std::size_t q = 0; q < 3; ++q) {
-                const Held<R, Bytes> first = Held<R, Bytes>{} + (start && r + q < p.rows ? start[r + q] : R(0));
-                const R* from = to(q);
-#pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v)
-                    sum[q][v] = panel == 0 ? first : Held<R, Bytes>(*reinterpret_cast<const Vec*>(from + v * lanes));
-            }
-            const auto list = [&](auto subset) __attribute__((always_inline)) {
-                constexpr std::size_t which = decltype(subset)::value;
-                for (const std::size_t last = *end++; k < last; ++k) {
-                    const R* from = forget(x + p.column[k] * width);
-                    R w[3] = {};
-#pragma GCC unroll 3
-                    for (std::size_t q = 0; q < 3; ++q)
-                        if (which >> q & 1) w[q] = value[q][*offset++];
-#pragma GCC unroll 8
-                    for (std::size_t v = 0; v < N; ++v) {
-                        Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from + v * lanes);
-                        if constexpr (which != 1 && which != 2 && which != 4) in_register(here);
-#pragma GCC unroll 3
-                        for (std::size_t q = 0; q < 3; ++q)
-                            if (which >> q & 1) sum[q][v] += w[q] * here;
-                    }
-                }
-            };
-            list(Count<7>{}), list(Count<6>{}), list(Count<5>{}), list(Count<4>{});
-            list(Count<3>{}), list(Count<2>{}), list(Count<1>{});
-#pragma GCC unroll 3
-            for (std::size_t q = 0; q < 3; ++q) {
-                R* there = to(q);
-#pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(there + v * lanes) = sum[q][v];
-            }
-        }
-}
+// One number in every lane.
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void sparse_products_body(SparseOrder p, const R* values, const R* start, const R* x, R* y,
-                                         std::size_t examples) {
-    for_blocks<R, Bytes>(examples, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
-        if (p.together == 3)
-            sparse_block_of_three<R, Bytes, registers()>(p, values, start, x + e * p.columns, y + e * p.rows);
-        else if (!p.first)
-            sparse_block<R, Bytes, registers(), true>(p, values, start, x + e * p.columns, y + e * p.rows);
-        else
-            sparse_block<R, Bytes, registers(), false>(p, values, start, x + e * p.columns, y + e * p.rows);
-    });
+TESSERA_INLINE void broadcast(const R& number, Held<R, Bytes>& out) {
+#if defined(__x86_64__) && !defined(__clang__)  // GCC 12 would load it and then shuffle, where multiply-adds want to go
+    if constexpr (hot_set<R, Bytes>) {
+        asm("vbroadcastss %1, %0" : "=v"(out) : "m"(number));
+        return;
+    }
+#endif
+    out = Held<R, Bytes>{} + number;
 }
 
 // What becomes of a register of finished sums, of which the first `n` count: they are added to those of earlier
@@ -324,31 +187,37 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
     constexpr std::size_t several = hot_set<R, Bytes> ? 4 : 2;
     // The sums of some ones are finished only after the products of the next: waiting for them where they are made, they
-    // would fill the scheduler (3 to 7 % of the pass). Ones that are not there move what is `nowhere`.
+    // would fill the scheduler (3 to 7 % of the pass).
     enum Move { plain, decayed, any };
     int move = !end.plain() ? any : end.numbers.decay != 0 ? decayed : plain;
     in_register(move);
     const R rate = end.numbers.rate, decay = end.numbers.decay;
     R* const to_move = end.values ? end.values : end.sums;
-    R nowhere[several] = {};
-    R* at[several];
-    std::size_t late = 0;
+    std::size_t late = 0;                    // so many wait
+    const std::uint32_t* places = p.source;  // and are there
     Held<R, Bytes> half = {};
-#pragma GCC unroll 4
-    for (std::size_t j = 0; j < several; ++j) at[j] = nowhere + j;
     const auto finish = [&]() __attribute__((always_inline)) {
         fold_within<R, Bytes, lanes / several / 2>(half, std::make_index_sequence<lanes>{});
         alignas(64) R sums[lanes];
         *reinterpret_cast<Vec*>(sums) = half;
         const auto sum = [&](std::size_t j) { return sums[j * (lanes / several)]; };
-        if (move == plain) {
+        if (late == several && move == plain) {
 #pragma GCC unroll 4
-            for (std::size_t j = 0; j < several; ++j) *at[j] -= rate * sum(j);
-        } else if (move == decayed) {
+            for (std::size_t j = 0; j < several; ++j) to_move[places[j]] -= rate * sum(j);
+            return;
+        }
+        if (late == several && move == decayed) {
 #pragma GCC unroll 4
-            for (std::size_t j = 0; j < several; ++j) *at[j] -= rate * (sum(j) + decay * *at[j]);
-        } else {
-            for (std::size_t j = 0; j < late; ++j) end.scalar(static_cast<std::size_t>(at[j] - to_move), sum(j));
+            for (std::size_t j = 0; j < several; ++j) {
+                R& value = to_move[places[j]];
+                value -= rate * (sum(j) + decay * value);
+            }
+            return;
+        }
+        for (std::size_t j = 0; j < late; ++j) {
+            R& value = to_move[places[j]];
+            if (move == any) end.scalar(places[j], sum(j));
+            else value -= rate * (move == plain ? sum(j) : sum(j) + decay * value);
         }
     };
     const auto row = [&](std::size_t r, std::size_t k, std::size_t last, const R* panel, bool more, R* to)
@@ -360,15 +229,16 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
             own[v] = *reinterpret_cast<const Vec*>(x + r * width + v * lanes);
             in_register(own[v]);
         }
+        const std::uint16_t *column = p.column + k, *const behind = p.column + last;
+        const std::uint32_t* source = p.source + k;
         const auto next = [&](auto count) __attribute__((always_inline)) {
             constexpr std::size_t M = decltype(count)::value;
             const R* from[M];
-            R w[M];
-            Held<R, Bytes> product[several] = {};
+            Held<R, Bytes> w[M], product[several] = {};
 #pragma GCC unroll 4
             for (std::size_t j = 0; j < M; ++j) {
-                from[j] = forget(panel + p.column[k + j] * width);
-                w[j] = values[p.source[k + j]];
+                from[j] = forget(panel + column[j] * width);
+                broadcast<R, Bytes>(values[source[j]], w[j]);
             }
 #pragma GCC unroll 8
             for (std::size_t v = 0; v < N; ++v)
@@ -384,31 +254,40 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
             fold_lanes<R, Bytes, lanes / 2, several>(product);
             half = product[0];
             late = M;
-#pragma GCC unroll 4
-            for (std::size_t j = 0; j < several; ++j) at[j] = j < M ? to_move + p.source[k + j] : nowhere + j;
-            k += M;
+            places = source;
+            source += M;
+            column += M;
         };
-        while (k + several <= last) next(Count<several>{});
+        while (column + several <= behind) next(Count<several>{});
         if constexpr (several > 2) {
-            if (k + 3 == last) next(Count<3>{});
-            if (k + 2 == last) next(Count<2>{});
+            if (column + 3 == behind) next(Count<3>{});
+            if (column + 2 == behind) next(Count<2>{});
         }
-        if (k + 1 == last) next(Count<1>{});
+        if (column + 1 == behind) next(Count<1>{});
 #pragma GCC unroll 8
         for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to + v * lanes) = sum[v];
     };
-    // With one panel a tile of dx is finished at once, and rows can be made of it while it is in L1.
+    // With one panel rows of dx are finished at once, and can be turned while they are in L1.
     const bool passing = dx.rows && p.columns <= p.panel;
     std::size_t k = 0, list = 0;
     for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel)
-        for (std::size_t r = 0; r < p.rows; ++r, k = p.ends[list++]) {
-            const std::size_t tile = r / lanes * lanes;
-            R* tile_of_dx = passing ? dx.blocks : dx.blocks + tile * width;
-            row(r, k, p.ends[list], dy + panel * width, panel > 0, tile_of_dx + (r - tile) * width);
-            if (!dx.rows || panel + p.panel < p.columns || (r + 1 < tile + lanes && r + 1 < p.rows)) continue;
-            for (std::size_t e = 0; e < width && e < dx.batch; e += lanes)
-                tile_to_rows<R, Bytes>(tile_of_dx + e, width, dx.rows + e * p.rows + tile, p.rows, dx.batch - e,
-                                       r + 1 - tile);
+        for (std::size_t group = 0; group < p.rows; group += rows_in_turn) {
+            const std::size_t rows = p.rows - group < rows_in_turn ? p.rows - group : rows_in_turn;
+            R* const out = passing ? dx.blocks : dx.blocks + group * width;
+            for (std::size_t i = 0; i < rows; ++i, k = p.ends[list++]) {
+                const std::size_t r = p.row[list], soon = p.row[i + 1 < rows ? list + 1 : list];
+#pragma GCC unroll 8
+                for (std::size_t v = 0; v < N; ++v) {  // rows do not come one behind the other (2 % of the pass)
+                    __builtin_prefetch(x + soon * width + v * lanes);
+                    if (panel > 0) __builtin_prefetch(out + (soon - group) * width + v * lanes, 1);
+                }
+                row(r, k, p.ends[list], dy + panel * width, panel > 0, out + (r - group) * width);
+            }
+            if (!dx.rows || panel + p.panel < p.columns) continue;
+            for (std::size_t tile = 0; tile < rows; tile += lanes)
+                for (std::size_t e = 0; e < width && e < dx.batch; e += lanes)
+                    tile_to_rows<R, Bytes>(out + tile * width + e, width, dx.rows + e * p.rows + group + tile, p.rows,
+                                           dx.batch - e, rows - tile);
         }
     finish();
 }

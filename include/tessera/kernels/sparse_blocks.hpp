@@ -95,6 +95,8 @@ TESSERA_INLINE void to_blocks_body(const R* const* rows, R* blocks, std::size_t 
         if (e + lanes <= batch && j + lanes <= numbers) {
             Held<R, Bytes> square[lanes];
 #pragma GCC unroll 16
+            for (std::size_t i = 0; i < lanes; ++i) __builtin_prefetch(to + (lanes + i) * apart, 1);  // what comes next
+#pragma GCC unroll 16
             for (std::size_t i = 0; i < lanes; ++i) square[i] = *reinterpret_cast<const Vec*>(rows[e + i] + j);
             turn<R, Bytes>(square);
 #pragma GCC unroll 16
@@ -120,6 +122,8 @@ TESSERA_INLINE void tile_to_rows(const R* from, std::size_t apart, R* rows, std:
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     if (examples >= lanes && numbers >= lanes) {
         Held<R, Bytes> tile[lanes];
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < lanes; ++i) __builtin_prefetch(rows + i * stride + lanes, 1);  // what comes next
 #pragma GCC unroll 16
         for (std::size_t i = 0; i < lanes; ++i) tile[i] = *reinterpret_cast<const Vec*>(from + i * apart);
         turn<R, Bytes>(tile);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 
 #include <tessera/core/arena.hpp>
@@ -27,7 +29,11 @@ void each_word(const std::uint64_t* words, std::size_t begin, std::size_t end, F
 // the last.
 //
 // One row at a time: one list for each panel and row. It ends at ends[i], where the next begins. The values of a list
-// stand in one piece from first[i] on, or, in a turned matrix, each where `source` says.
+// stand in one piece from first[i] on.
+//
+// A turned matrix, one row at a time: values stand each where `source` says, and list i is that of row[i]. Of every
+// `rows_in_turn` rows the shorter lists come first: a loop that ends when it did the last time is foreseen (of both
+// gradients' time 6 % at density 0.5, 1 % at 0.05).
 //
 // Three rows together: seven lists for each panel and three rows, of the columns that all three have, that two have,
 // and that one has: subset 7 first (bit q: the q-th of them), subset 1 last. `offset` has, column after column, a place
@@ -37,9 +43,11 @@ struct SparseOrder {
     const std::uint32_t* ends = nullptr;
     const std::uint32_t* first = nullptr;
     const std::uint16_t* column = nullptr;
+    const std::uint32_t* row = nullptr;
     const std::uint32_t* source = nullptr;
     const std::uint8_t* offset = nullptr;
 };
+inline constexpr std::size_t rows_in_turn = 64;
 
 namespace detail {
 
@@ -91,32 +99,68 @@ struct BitMatrix {
 // The lists of one matrix. A turned one has the rows of the weights as its columns: packed numbers run along them.
 struct SparseLists {
     std::size_t panel = 1;
-    Vec<std::uint32_t> ends, first, source;
+    Vec<std::uint32_t> ends, first, row, source;
     Vec<std::uint16_t> column;
     Vec<std::uint8_t> offset;
 
+    // f(column, counted from the matrix' first) for the ones of row r in the panel that begins at `from`.
+    template <class F>
+    void each_one_of(const BitMatrix& m, std::size_t r, std::size_t from, F&& f) const {
+        const std::size_t begin = r * m.words * 64;
+        each_word(m.bits.data(), begin + from, begin + std::min(m.columns, from + panel),
+                  [&](std::size_t base, std::uint64_t bits) {
+                      each_one(bits, [&](std::size_t b) { f(base + b - begin); });
+                  });
+    }
     // next[r]: the packed number of the first one of the weights' row r.
-    void row_by_row(const BitMatrix& m, std::size_t width, std::size_t count, bool turned, Vec<std::uint32_t> next) {
+    void row_by_row(const BitMatrix& m, std::size_t width, std::size_t count, Vec<std::uint32_t> next) {
         panel = width;
         const std::size_t lists = (m.columns + panel - 1) / panel * m.rows;
         ends.resize(lists);
-        if (turned) source.resize(count);
-        else first.resize(lists);
+        first.resize(lists);
         column.resize(count + 4);
         std::size_t k = 0, list = 0;
         for (std::size_t from = 0; from < m.columns; from += panel)
             for (std::size_t r = 0; r < m.rows; ++r, ++list) {
-                const std::size_t begin = r * m.words * 64, before = k;
-                each_word(m.bits.data(), begin + from, begin + std::min(m.columns, from + panel),
-                          [&](std::size_t base, std::uint64_t bits) {
-                              each_one(bits, [&](std::size_t b) {
-                                  const std::size_t c = base + b - begin;
-                                  if (turned) source[k] = next[c]++;
-                                  column[k++] = static_cast<std::uint16_t>(c - from);
-                              });
-                          });
+                const std::size_t before = k;
+                each_one_of(m, r, from, [&](std::size_t c) { column[k++] = static_cast<std::uint16_t>(c - from); });
                 ends[list] = static_cast<std::uint32_t>(k);
-                if (!turned) first[list] = std::exchange(next[r], static_cast<std::uint32_t>(next[r] + k - before));
+                first[list] = std::exchange(next[r], static_cast<std::uint32_t>(next[r] + k - before));
+            }
+    }
+    void turned(const BitMatrix& m, std::size_t width, std::size_t count, Vec<std::uint32_t> next) {
+        panel = width;
+        const std::size_t lists = (m.columns + panel - 1) / panel * m.rows;
+        ends.resize(lists);
+        row.resize(lists);
+        source.resize(count);
+        column.resize(count + 4);
+        std::uint32_t begins[rows_in_turn + 1] = {};
+        Vec<std::uint16_t> ones(rows_in_turn * panel);
+        Vec<std::uint32_t> sources(ones.size());
+        std::size_t k = 0, list = 0;
+        for (std::size_t from = 0; from < m.columns; from += panel)
+            for (std::size_t group = 0; group < m.rows; group += rows_in_turn) {
+                const std::size_t rows = std::min(rows_in_turn, m.rows - group);
+                std::uint32_t n = 0;
+                for (std::size_t i = 0; i < rows; ++i, begins[i] = n)  // in order, in which packed numbers run
+                    each_one_of(m, group + i, from, [&](std::size_t c) {
+                        ones[n] = static_cast<std::uint16_t>(c - from);
+                        sources[n++] = next[c]++;
+                    });
+                std::array<std::size_t, rows_in_turn> order;
+                std::iota(order.begin(), order.end(), std::size_t{0});
+                std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rows), [&](auto i, auto j) {
+                    return begins[i + 1] - begins[i] < begins[j + 1] - begins[j];
+                });
+                for (std::size_t i = 0; i < rows; ++i, ++list) {
+                    for (std::size_t o = begins[order[i]]; o < begins[order[i] + 1]; ++o, ++k) {
+                        column[k] = ones[o];
+                        source[k] = sources[o];
+                    }
+                    row[list] = static_cast<std::uint32_t>(group + order[i]);
+                    ends[list] = static_cast<std::uint32_t>(k);
+                }
             }
     }
     void three_rows_together(const BitMatrix& m, std::size_t count, Vec<std::uint32_t> next) {
@@ -165,11 +209,10 @@ public:
             for (std::size_t j = 0; j < ones.words; ++j)
                 count_ += static_cast<std::size_t>(std::popcount(ones.word(r, j)));
         }
-        rows_.row_by_row(ones, even(in, wide_enough_for(6, 256)), count_, false, starts);
+        rows_.row_by_row(ones, even(in, wide_enough_for(6, 256)), count_, starts);
         if (count_ > 0 && 100 * count_ >= percent_for_three * out * in)
             threes_.three_rows_together(ones, count_, starts);
-        if (transposed)
-            turned_.row_by_row(ones.turned(), even(out, turned_panel()), count_, true, std::move(starts));
+        if (transposed) turned_.turned(ones.turned(), even(out, turned_panel()), count_, std::move(starts));
     }
 
     std::size_t count() const { return count_; }
@@ -203,7 +246,7 @@ private:
                       std::size_t together) const {
         const auto there = [](const auto& all) { return all.empty() ? nullptr : all.data(); };
         return {rows, columns, lists.panel, count_, together, lists.ends.data(), there(lists.first),
-                lists.column.data(), there(lists.source), there(lists.offset)};
+                lists.column.data(), there(lists.row), there(lists.source), there(lists.offset)};
     }
 
     std::size_t out_ = 0, in_ = 0, count_ = 0;
