@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Affine layers on 8-bit inputs in matrix tiles (kernel set amx): forward pass and fused update.
 //
-// A tile product multiplies bf16 (8 significant bits) and adds up in fp32. A byte less a whole number of [0, 255] is
-// exact in bf16. A weight or a slope goes in as three terms of 8 bits, which are all of its 24; so a product is exact,
-// and after a step weights err no more than after one of the fp32 kernels. (784-100-10, batch 20, 5 steps of rate 0.05:
-// at most 1.3e-8 to 1.5e-8 with either; with two terms, even rounded to nearest, 2.9e-8 to 3.7e-8.)
+// Forward, bytes multiply bytes and sums are whole numbers of 32 bits: weights go in as three digits of base 256, in
+// units of 2^-22 to 2^-21 of their row's largest. Nothing is rounded but these weights, and sums once they are finished.
 //
-// An input is (byte - shift) * scale. With c the whole number nearest to shift and e = shift - c, tiles see byte - c,
-// and `- e` is one more example whose inputs are all 1: its sums are those of the rows of w, its slope is that of all
-// examples together. There is none when shift is whole.
+// Back, tiles multiply bf16 (8 significant bits) and add up in fp32. A byte less a whole number of [0, 255] is exact in
+// bf16, and a slope goes in as three terms of 8 bits, which are all of its 24. An input is (byte - shift) * scale; with c
+// the whole number nearest to shift and e = shift - c, tiles see byte - c, and `- e` is one more example whose inputs are
+// all 1 and whose slope is that of all together. There is none when shift is whole.
+//
+// After steps weights err no more than after those of the fp32 kernels; with slopes of two terms they do (both tested).
 //
 // The tests run this code on the processor's tiles where it has them, and everywhere on reference/tiles.hpp, which does
 // what the manual says. In other kernel sets bytes are widened and the kernels of dense.hpp do the work; so are they for
 // a shift outside [0, 255] and for updates with decay, momentum or `also`.
 //
-// Vectors prepare factors while tiles multiply. What is mispredicted there costs more than the work (a tenth of the forward
-// pass), so whole blocks have a way of their own without branches.
+// Vectors prepare factors while tiles multiply. Neither function may be long: a step runs both, and a core keeps 32 KiB
+// of instructions (24 KiB for the forward pass alone cost a step 3 of 41 us).
 #pragma once
 
 #include <cstddef>
@@ -42,145 +43,177 @@ struct ByteRows {
 
 namespace tiles {
 
-// Right factors of the forward pass: [block of 32 inputs][16 examples at a time][pair of inputs][example]. Two blocks at
-// a time, since bytes are turned and not numbers.
-TESSERA_INLINE void pack_columns(const ByteRows& x, const Shift& shift, std::size_t batch, std::size_t in,
-                                 std::uint32_t* to) {
-    const std::size_t columns = batch + shift.extra, across = (columns + lanes - 1) / lanes;
-    const float origin = 0x1p23f + static_cast<float>(shift.whole);
-    for (std::size_t at = 0; at < in; at += 4 * lanes, to += 2 * across * tile_words)
-        for (std::size_t j = 0; j < across; ++j) {
-            Words r[lanes];
-#pragma GCC unroll 16
-            for (std::size_t i = 0; i < lanes; ++i) {
-                const std::size_t column = j * lanes + i;
-                r[i] = Words{};
-                if (column >= shift.extra && column < columns)
-                    load_dealt(x.row(column - shift.extra, in) + at, in - at, r[i]);
-            }
-            transpose(r);
-            for (std::size_t block = 0; block < 2 && at + 2 * lanes * block < in; ++block) {
-                std::uint32_t* tile = to + (block * across + j) * tile_words;
-#pragma GCC unroll 16
-                for (std::size_t p = 0; p < lanes; ++p) {
-                    Floats half[2];
-                    Words pair;
-                    byte_of(r[p], 2 * block, origin, half[0]);
-                    byte_of(r[p], 2 * block + 1, origin, half[1]);
-                    pair_up(half[0], half[1], pair);
-                    std::memcpy(tile + p * lanes, &pair, sizeof pair);
-                }
-                if (j == 0 && shift.extra > 0)
-                    for (std::size_t p = 0; p < lanes; ++p) tile[p * lanes] = ones;
-            }
+// Right factors of the forward pass: [block of 64 inputs][16 columns at a time][4 inputs][column], and sums of columns.
+// Column 0 is of ones, then come the examples. Bytes are turned as dwords, so four inputs are i, i + 16, i + 32, i + 48.
+TESSERA_INLINE void pack_columns(const ByteRows& x, std::size_t batch, std::size_t in, std::uint32_t* to,
+                                 std::int32_t* sums) {
+    const std::size_t columns = batch + 1, across = (columns + lanes - 1) / lanes, whole = in / 64 * 64;
+    const Scratch<std::uint8_t> ones(in), nobody(in), ends(lanes * 64);
+    std::memset(ones.data(), 1, in);
+    std::memset(nobody.data(), 0, in);
+    std::memset(ends.data(), 0, lanes * 64);
+    for (std::size_t j = 0; j < across; ++j) {
+        const std::uint8_t *row[lanes], *end[lanes];
+        for (std::size_t i = 0; i < lanes; ++i) {
+            const std::size_t column = j * lanes + i;
+            row[i] = column == 0 ? ones.data() : column < columns ? x.row(column - 1, in) : nobody.data();
+            end[i] = ends.data() + i * 64;
+            std::memcpy(ends.data() + i * 64, row[i] + whole, in - whole);
         }
+        Words total{};
+        for (std::size_t at = 0; at < in; at += 64) {
+            const std::uint8_t* const* from = at < whole ? row : end;
+            const std::size_t offset = at < whole ? at : 0;
+            std::uint32_t* const tile = to + (at / 64 * across + j) * tile_words;
+            Words r[lanes], sum{};
+#pragma GCC unroll 16
+            for (std::size_t i = 0; i < lanes; ++i) load_dealt(from[i] + offset, 64, r[i]);
+            transpose(r);
+#pragma GCC unroll 16
+            for (std::size_t p = 0; p < lanes; ++p) {
+                sum += (r[p] & 0x00ff00ff) + (r[p] >> 8 & 0x00ff00ff);
+                std::memcpy(tile + p * lanes, &r[p], sizeof r[p]);
+            }
+            total += (sum & 0xffff) + (sum >> 16);
+        }
+        std::memcpy(sums + j * lanes, &total, sizeof total);
+    }
 }
 
-// y[b][o] = bias[o] + sum_i x[b][i] w[o][i] for at least one example. Left tiles are 16 outputs x 32 inputs
-// of w, split on the way through L1; right ones 32 inputs x 16 examples. Pairs are inputs i and i + 16.
-template <std::size_t Terms, class Unit>
+// y[b][o] = bias[o] + sum_i x[b][i] w[o][i] for at least one example and one input. Left tiles are digits of 16 outputs x
+// 64 inputs, made on the way through L1, right ones 64 inputs x 16 columns.
+template <class Unit>
 TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const float* bias, float* y,
                            std::size_t batch, std::size_t in, std::size_t out) {
-    const Shift shift(x.shift);
-    const std::size_t across = (batch + shift.extra + lanes - 1) / lanes, blocks = (in + 31) / 32;
+    const std::size_t columns = batch + 1, across = (columns + lanes - 1) / lanes;
+    const std::size_t blocks = (in + 63) / 64, whole = in / 64;
     const Scratch<std::uint32_t> packed(blocks * across * tile_words);
-    pack_columns(x, shift, batch, in, packed.data());
+    const Scratch<std::int32_t> bytes(across * lanes);
+    pack_columns(x, batch, in, packed.data(), bytes.data());
 
-    // Terms of 32 rows of w: all blocks when several groups of columns read them, else the present one and the next.
-    constexpr std::size_t block_words = 2 * Terms * tile_words;
+    // Digits of 16 rows: of all blocks when several groups of columns read them, else of the present one and the next.
+    constexpr std::size_t block_words = 3 * tile_words;
     const std::size_t kept = across > 2 ? blocks : 2;
-    const Scratch<std::uint32_t> terms(kept * block_words);
-    alignas(64) float sums[2][4][tile_words] = {};  // of these columns, and of those before
+    const Scratch<std::uint32_t> left_tiles(kept * block_words);
+    const Scratch<float> ends(lanes * 64);  // of rows, with zeros behind them
+    std::memset(ends.data(), 0, lanes * 64 * sizeof(float));
+    alignas(64) std::int32_t sums[2][6][tile_words];  // [of these columns, and of those before][16 columns, digit]
+    alignas(64) std::uint32_t peaks[tile_words] = {};
+    FixedPoint fixed[2];  // of these rows, and of those before
 
-    Floats shifted[2] = {};
+    Floats shifted{};
     const auto finish = [&](std::size_t o, std::size_t j, std::size_t side) __attribute__((always_inline)) {
-        for (std::size_t h = 0; h < 2 && o + h * lanes < out; ++h) {
-            const std::size_t at = o + h * lanes, width = out - at;
-            Floats start{};
-            if (bias) load_lanes(bias + at, width, start);
-            for (std::size_t v = 0; v < 2 && j + v < across; ++v) {
-                Floats r[lanes];
+        const FixedPoint& rows = fixed[o / lanes % 2];
+        const std::size_t width = out - o < lanes ? out - o : lanes;
+        Floats start{};
+        if (bias) load_lanes(bias + o, width, start);
+        const Floats scale = rows.unit * x.scale;
+        for (std::size_t v = 0; v < 2 && j + v < across; ++v) {
+            Ints total, digit[3];
+            Floats r[lanes];
+            std::memcpy(&total, bytes.data() + (j + v) * lanes, sizeof total);
 #pragma GCC unroll 16
-                for (std::size_t i = 0; i < lanes; ++i)
-                    std::memcpy(&r[i], sums[side][2 * h + v] + i * lanes, sizeof r[i]);
-                transpose(r);
-                if (j + v == 0 && shift.extra > 0) shifted[h] = r[0] * shift.rest;
-                for (std::size_t i = 0; i < lanes; ++i) {
-                    const std::size_t column = (j + v) * lanes + i;
-                    if (column < shift.extra || column >= batch + shift.extra) continue;
-                    store_lanes((r[i] - shifted[h]) * x.scale + start, width, y + (column - shift.extra) * out + at);
-                }
+            for (std::size_t i = 0; i < lanes; ++i) {
+#pragma GCC unroll 3
+                for (std::size_t q = 0; q < 3; ++q)
+                    std::memcpy(&digit[q], sums[side][3 * v + q] + i * lanes, sizeof digit[q]);
+                rows.value(digit[0], digit[1], digit[2], total, i, r[i]);
+            }
+            transpose(r);
+            alignas(64) float turned[lanes][lanes];
+            std::memcpy(turned, r, sizeof r);
+            if (j + v == 0) shifted = r[0] * x.shift;
+            for (std::size_t i = j + v == 0 ? 1 : 0; i < lanes && (j + v) * lanes + i < columns; ++i) {
+                Floats one;
+                std::memcpy(&one, turned[i], sizeof one);
+                store_lanes((one - shifted) * scale + start, width, y + ((j + v) * lanes + i - 1) * out + o);
             }
         }
     };
+    for (std::size_t i = 0; i < lanes && i < out; ++i) FixedPoint::peaks_of(w + i * in, in, peaks + i * lanes);
     Shapes shapes;
     std::size_t before_o = 0, before_j = 0, side = 0;
     bool waiting = false;
-    for (std::size_t o = 0; o < out; o += 32) {
-        const std::size_t rows = out - o < 32 ? out - o : 32;
-        const bool tall = rows > lanes;
-        const auto split_rows = [&](std::size_t k, std::size_t first, std::size_t last) __attribute__((always_inline)) {
-            const std::size_t left = in - 32 * k;
-            std::uint32_t* to = terms.data() + k % kept * block_words;
-            if (rows == 32 && left >= 32) {  // the way of nearly all: no branch in it
-                const float* from = w + o * in + 32 * k;
-#pragma GCC unroll 6
-                for (std::size_t i = first; i < last; ++i) {
-                    Floats a, b;
-                    std::memcpy(&a, from + i * in, sizeof a);
-                    std::memcpy(&b, from + i * in + lanes, sizeof b);
-                    split<Terms>(a, b, to + i / lanes * Terms * tile_words + i % lanes * lanes);
-                }
-                return;
-            }
-            for (std::size_t i = first; i < last && i < rows; ++i) {
-                const float* from = w + (o + i) * in + 32 * k;
-                Floats a, b{};
-                load_lanes(from, left, a);
-                if (left > lanes) load_lanes(from + lanes, left - lanes, b);
-                split<Terms>(a, b, to + i / lanes * Terms * tile_words + i % lanes * lanes);
-            }
+    // One turn more than there are rows: sums are finished in the turn after, while tiles are busy.
+    for (std::size_t o = 0; o < out + lanes; o += lanes) {
+        const bool busy = o < out;
+        const std::size_t left_over = busy ? out - o : 0, rows = left_over < lanes ? left_over : lanes;
+        const std::size_t next = left_over - rows < lanes ? left_over - rows : lanes;
+        FixedPoint& here = fixed[o / lanes % 2];
+        const auto digits = [&](std::size_t k, std::size_t first, std::size_t last) __attribute__((always_inline)) {
+            const float* from = k < whole ? w + o * in + 64 * k : ends.data();
+            const std::size_t stride = k < whole ? in : 64;
+            std::uint32_t* to = left_tiles.data() + k % kept * block_words;
+#pragma GCC unroll 1
+            for (std::size_t i = first; i < last; ++i) here.digits(from + i * stride, i, to + i * lanes);
         };
-        if (o == 0 || rows < 32) {
-            shape(shapes, tall ? lanes : rows, tall ? rows - lanes : lanes, lanes);
-            unit.configure(shapes);
+        if (busy) {
+            here.fit(peaks);
+            for (std::size_t i = 0; i < rows; ++i)
+                for (std::size_t at = whole * 64; at < in; at += lanes) {
+                    Floats end;
+                    load_lanes(w + (o + i) * in + at, in - at, end);
+                    std::memcpy(ends.data() + i * 64 + at - whole * 64, &end, sizeof end);
+                }
+            if (o == 0 || rows < lanes) {
+                shape_of_bytes(shapes, rows);
+                unit.configure(shapes);
+            }
+            digits(0, 0, rows);
         }
-        if (blocks > 0) split_rows(0, 0, 32);
-        for (std::size_t j = 0; j < across; j += 2, side ^= 1) {
+        for (std::size_t j = 0; j < (busy ? across : 1); j += 2, side ^= 1) {
             const bool wide = j + 1 < across;
-            unit.template zero<0>();
-            unit.template zero<1>();
-            unit.template zero<2>();
-            unit.template zero<3>();
-            for (std::size_t k = 0; k < blocks; ++k) {
-                const bool more = j == 0 && k + 1 < blocks;
-                const std::uint32_t* right = packed.data() + (k * across + j) * tile_words;
-                const std::uint32_t* left = terms.data() + k % kept * block_words;
-                unit.template load<6>(right, row_bytes);
-                if (wide) unit.template load<7>(right + tile_words, row_bytes);
-#pragma GCC unroll 3
-                for (std::size_t t = 0; t < Terms; ++t) {  // vectors go on while tiles are busy
-                    unit.template load<4>(left + t * tile_words, row_bytes);
-                    unit.template multiply<0, 4, 6>();
-                    if (wide) unit.template multiply<1, 4, 7>();
-                    if (more) split_rows(k + 1, 2 * t * lanes / Terms, (2 * t + 1) * lanes / Terms);
-                    if (tall) {
-                        unit.template load<5>(left + (Terms + t) * tile_words, row_bytes);
-                        unit.template multiply<2, 5, 6>();
-                        if (wide) unit.template multiply<3, 5, 7>();
+            if (busy) {
+                unit.template zero<0>();
+                unit.template zero<1>();
+                unit.template zero<2>();
+                unit.template zero<3>();
+                unit.template zero<4>();
+                unit.template zero<5>();
+            }
+            for (std::size_t k = 0; k < (busy ? blocks : 1); ++k) {
+                if (busy) {
+                    const std::size_t more = j == 0 && k + 1 < blocks ? rows : 0;
+                    const std::uint32_t* right = packed.data() + (k * across + j) * tile_words;
+                    const std::uint32_t* left = left_tiles.data() + k % kept * block_words;
+                    unit.template load<7>(right, row_bytes);
+                    unit.template load<6>(left, row_bytes);
+                    unit.template multiply_bytes<0, 6, 7>();
+                    digits(k + 1, 0, more / 4);
+                    unit.template load<6>(left + tile_words, row_bytes);
+                    unit.template multiply_bytes<1, 6, 7>();
+                    unit.template load<6>(left + 2 * tile_words, row_bytes);
+                    unit.template multiply_bytes<2, 6, 7>();
+                    digits(k + 1, more / 4, more / 2);
+                    if (wide) {
+                        unit.template load<7>(right + tile_words, row_bytes);
+                        unit.template load<6>(left, row_bytes);
+                        unit.template multiply_bytes<3, 6, 7>();
                     }
-                    if (more) split_rows(k + 1, (2 * t + 1) * lanes / Terms, (2 * t + 2) * lanes / Terms);
+                    digits(k + 1, more / 2, 3 * more / 4);
+                    if (wide) {
+                        unit.template load<6>(left + tile_words, row_bytes);
+                        unit.template multiply_bytes<4, 6, 7>();
+                        unit.template load<6>(left + 2 * tile_words, row_bytes);
+                        unit.template multiply_bytes<5, 6, 7>();
+                    }
+                    digits(k + 1, 3 * more / 4, more);
+                    if (j == 0)
+                        for (std::size_t i = k * lanes / blocks; i < (k + 1) * lanes / blocks && i < next; ++i)
+                            FixedPoint::peaks_of(w + (o + lanes + i) * in, in, peaks + i * lanes);
                 }
                 if (k == 0 && waiting) finish(before_o, before_j, side ^ 1);
             }
+            if (!busy) break;
             unit.template store<0>(sums[side][0], row_bytes);
             unit.template store<1>(sums[side][1], row_bytes);
             unit.template store<2>(sums[side][2], row_bytes);
             unit.template store<3>(sums[side][3], row_bytes);
+            unit.template store<4>(sums[side][4], row_bytes);
+            unit.template store<5>(sums[side][5], row_bytes);
             before_o = o, before_j = j, waiting = true;
         }
     }
-    if (waiting) finish(before_o, before_j, side ^ 1);
     unit.release();
 }
 
@@ -346,7 +379,7 @@ TESSERA_KERNELS_OPEN
     const ByteRows& x, const float* w, const float* bias, float* y, std::size_t batch, std::size_t in,
     std::size_t out) {
     tiles::Processor unit;
-    tiles::affine<3>(unit, x, w, bias, y, batch, in, out);
+    tiles::affine(unit, x, w, bias, y, batch, in, out);
 }
 [[gnu::noinline, gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx512vbmi,avx2,fma")]] TESSERA_KERNELS_INLINE void
 affine_update_bytes(const float* dy, const float* slopes, const ByteRows& x, float* w, const float* toward,
@@ -374,7 +407,7 @@ private:
 inline void affine(const ByteRows& x, const float* w, const float* bias, float* y, std::size_t batch, std::size_t in,
                    std::size_t out) {
 #ifdef TESSERA_TILES
-    if (tiles_read(x.shift) && batch > 0) return affine_bytes(x, w, bias, y, batch, in, out);
+    if (tiles_read(x.shift) && batch > 0 && in > 0) return affine_bytes(x, w, bias, y, batch, in, out);
 #endif
     affine(Widened(x, batch, in).data(), w, bias, y, batch, in, out);
 }

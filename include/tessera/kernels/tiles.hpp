@@ -13,7 +13,6 @@
 
 namespace tessera::kernels::tiles {
 
-
 // The operand of LDTILECFG: rows and bytes per row of the eight tiles.
 struct alignas(64) Shapes {
     std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -33,9 +32,19 @@ TESSERA_INLINE void shape(Shapes& s, std::size_t rows, std::size_t lower_rows, s
     s.rows[6] = s.rows[7] = static_cast<std::uint8_t>(pairs);
 }
 
+// For products of bytes: tiles 0 to 5 are sums, 6 is the left factor, all of `rows` rows, 7 the right one.
+TESSERA_INLINE void shape_of_bytes(Shapes& s, std::size_t rows) {
+    for (std::size_t t = 0; t < 8; ++t) {
+        s.row_bytes[t] = 64;
+        s.rows[t] = static_cast<std::uint8_t>(t == 7 ? 16 : rows);
+    }
+}
+
 using Floats = detail::Held<float, 64>;
 using Words = detail::Held<std::uint32_t, 64>;  // each a pair of bf16, the first in the low half
+using Halves = detail::Held<std::uint16_t, 64>;
 using Bytes = detail::Held<std::uint8_t, 64>;
+using Ints = detail::Held<std::int32_t, 64>;
 inline constexpr std::size_t lanes = 16, tile_words = 256, row_bytes = 64;
 inline constexpr std::uint32_t upper_half = 0xffff0000, ones = 0x3f803f80;
 
@@ -60,6 +69,10 @@ struct Processor {
     template <int Sum, int Left, int Right>
     TESSERA_INLINE void multiply() {
         asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(Left), "i"(Right));
+    }
+    template <int Sum, int Left, int Right>
+    TESSERA_INLINE void multiply_bytes() {
+        asm volatile("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(Left), "i"(Right));
     }
 };
 #endif
@@ -146,5 +159,81 @@ TESSERA_INLINE void split(Floats& first, Floats& second, std::uint32_t* to) {
         second -= (Floats)((Words)second & upper_half);
     }
 }
+
+// 16 rows of weights in fixed point, each with a unit of its own: w = unit * (d2 * 65536 + d1 * 256 + d0) to half a unit,
+// and a row's largest weight is 2^21 (less 0.8 %) to 2^22 units. Adding `origin`, 1.5 * 2^e and 0x8080 units of
+// 2^(e - 23), leaves in the low bytes of a float the digits plus 128, in the third plus 64, and there the last bit of the
+// exponent is on top.
+struct FixedPoint {
+    alignas(64) float origin[lanes];
+    alignas(64) std::uint32_t odd[lanes];  // that last bit
+    Floats unit;                           // NaN where a weight is, or is infinite or beyond 2^125
+
+    // What the largest magnitudes of a row need, of each lane; as bits, of which NaN has the largest.
+    TESSERA_INLINE static void peaks_of(const float* row, std::size_t n, std::uint32_t* peaks) {
+        Words most[2] = {};
+        std::size_t at = 0;
+        for (; at + 2 * lanes <= n; at += 2 * lanes)
+#pragma GCC unroll 2
+            for (std::size_t v = 0; v < 2; ++v) {
+                Words bits;
+                std::memcpy(&bits, row + at + v * lanes, sizeof bits);
+                keep_larger(bits & magnitude, most[v]);
+            }
+        for (; at < n; at += lanes) {
+            Floats left;
+            load_lanes(row + at, n - at, left);
+            keep_larger((Words)left & magnitude, most[0]);
+        }
+        keep_larger(most[1], most[0]);
+        std::memcpy(peaks, &most[0], sizeof most[0]);
+    }
+    TESSERA_INLINE void fit(const std::uint32_t* peaks) {
+        Words most[lanes];
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < lanes; ++i) std::memcpy(&most[i], peaks + i * lanes, sizeof most[i]);
+        transpose(most);
+#pragma GCC unroll 16
+        for (std::size_t i = 1; i < lanes; ++i) keep_larger(most[i], most[0]);
+        constexpr std::uint32_t a_little_more = 0x00020400;  // the last bits, of which a unit has four, for the 0x8080
+        const Words none{}, exponent = ((most[0] + a_little_more) >> 23) + 2;
+        const Words start = exponent << 23 | 0x00408080, last = exponent & 1;
+        const Words below = exponent > 23 ? exponent - 23 : none;
+        const Words one = exponent > 254 ? none + 0x7fc00000 : below << 23;
+        std::memcpy(origin, &start, sizeof start);
+        std::memcpy(odd, &last, sizeof last);
+        unit = (Floats)one;
+    }
+    // Digits of 64 weights of a row, a tile apart; bytes i to i + 3 are of weights i / 4 + 0, 16, 32 and 48.
+    TESSERA_INLINE void digits(const float* w, std::size_t row, std::uint32_t* to) const {
+        Floats v[4];
+#pragma GCC unroll 4
+        for (std::size_t q = 0; q < 4; ++q) {
+            std::memcpy(&v[q], w + q * lanes, sizeof v[q]);
+            v[q] += origin[row];
+        }
+        const Words a = (Words)v[0], b = (Words)v[1], c = (Words)v[2], d = (Words)v[3];
+        const Words even_low = (a & 0xffff) | c << 16, odd_low = (b & 0xffff) | d << 16;
+        const Words even_high = a >> 16 | (c & upper_half), odd_high = b >> 16 | (d & upper_half);
+        const Words digit[3] = {(even_low & 0x00ff00ff) | (Words)((Halves)odd_low << 8),
+                                (Words)((Halves)even_low >> 8) | (odd_low & 0xff00ff00),
+                                (even_high & 0x00ff00ff) | (Words)((Halves)odd_high << 8)};
+#pragma GCC unroll 3
+        for (std::size_t q = 0; q < 3; ++q) std::memcpy(to + q * tile_words, &digit[q], sizeof digit[q]);
+    }
+    // Sums of digits times bytes as those of weights, in units; `bytes` are the sums of the bytes alone.
+    TESSERA_INLINE void value(const Ints& d0, const Ints& d1, const Ints& d2, const Ints& bytes, std::size_t row,
+                              Floats& to) const {
+        const Ints middle = bytes * 128, top = bytes * 64 + (odd[row] ? middle : Ints{});
+        const Floats low = __builtin_convertvector(d0 - middle, Floats);
+        const Floats mid = __builtin_convertvector(d1 - middle, Floats);
+        const Floats high = __builtin_convertvector(d2 - top, Floats);
+        to = high * 65536.0f + (mid * 256.0f + low);
+    }
+
+private:
+    static constexpr std::uint32_t magnitude = 0x7fffffff;
+    TESSERA_INLINE static void keep_larger(const Words& a, Words& most) { most = a > most ? a : most; }
+};
 
 }  // namespace tessera::kernels::tiles

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A tile unit in software, after the definition of LDTILECFG, TILELOADD, TILESTORED, TILEZERO and TDPBF16PS in
+// A tile unit in software, after the definition of LDTILECFG, TILELOADD, TILESTORED, TILEZERO, TDPBF16PS and TDPBUUD in
 // the processor's manual: same order of sums, same roundings, same faults. For tests.
 #pragma once
 
@@ -66,6 +66,26 @@ public:
                 float total;
                 std::memcpy(&total, sum.bytes[m].data() + 4 * n, 4);
                 total = flushed(flushed(total) + flushed(part[0] + part[1]));
+                std::memcpy(sum.bytes[m].data() + 4 * n, &total, 4);
+            }
+        ++products_;
+    }
+
+    // sum[m][n] += sum_k left[m][k] right[k][n] of bytes without sign, four at a time, in whole numbers of 32 bits.
+    template <int Sum, int Left, int Right>
+    void multiply_bytes() {
+        static_assert(Sum != Left && Sum != Right && Left != Right, "TDPBUUD wants three different tiles");
+        Tile& sum = use<Sum>();
+        const Tile &left = use<Left>(), &right = use<Right>();
+        fault_unless(sum.rows == left.rows && left.row_bytes == 4 * right.rows && sum.row_bytes == right.row_bytes &&
+                     sum.row_bytes % 4 == 0);
+        for (std::size_t m = 0; m < sum.rows; ++m)
+            for (std::size_t n = 0; n < sum.row_bytes / 4u; ++n) {
+                std::uint32_t total;
+                std::memcpy(&total, sum.bytes[m].data() + 4 * n, 4);
+                for (std::size_t k = 0; k < right.rows; ++k)
+                    for (std::size_t i = 0; i < 4; ++i)
+                        total += std::uint32_t{left.bytes[m][4 * k + i]} * right.bytes[k][4 * n + i];
                 std::memcpy(sum.bytes[m].data() + 4 * n, &total, 4);
             }
         ++products_;
