@@ -150,9 +150,10 @@ struct SparseLists {
                     });
                 std::array<std::size_t, rows_in_turn> order;
                 std::iota(order.begin(), order.end(), std::size_t{0});
-                std::stable_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rows), [&](auto i, auto j) {
-                    return begins[i + 1] - begins[i] < begins[j + 1] - begins[j];
-                });
+                const auto length = [&](std::size_t i) { return begins[i + 1] - begins[i]; };
+                std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(rows), [&](auto i, auto j) {
+                    return length(i) != length(j) ? length(i) < length(j) : i < j;
+                });  // a stable sort would ask the heap for room
                 for (std::size_t i = 0; i < rows; ++i, ++list) {
                     for (std::size_t o = begins[order[i]]; o < begins[order[i] + 1]; ++o, ++k) {
                         column[k] = ones[o];
