@@ -33,7 +33,7 @@ void each_word(const std::uint64_t* words, std::size_t begin, std::size_t end, F
 //
 // A turned matrix, one row at a time: values stand each where `source` says, and list i is that of row[i]. Of every
 // `rows_in_turn` rows the shorter lists come first: a loop that ends when it did the last time is foreseen (of both
-// gradients' time 6 % at density 0.5, 1 % at 0.05).
+// gradients' time 6 % at density 0.5, 2 % at 0.1, nothing at 0.05; 1024x1024, -O2).
 //
 // Three rows together: seven lists for each panel and three rows, of the columns that all three have, that two have,
 // and that one has: subset 7 first (bit q: the q-th of them), subset 1 last. `offset` has, column after column, a place

@@ -30,6 +30,7 @@ TESSERA_INLINE void repeat_four(const R* four, Held<R, Bytes>& out, std::index_s
     out = __builtin_shufflevector(held, held, (Lane % 4)...);
 #endif
 }
+
 // y[r] = start[r] + sum of values x[column] over the ones of row r, in their order.
 template <class R, std::size_t Bytes, std::size_t N, bool Elsewhere>
 TESSERA_INLINE void sparse_block(const SparseOrder& p, const R* values, const R* start, const R* x, R* y) {
@@ -81,6 +82,7 @@ TESSERA_INLINE void sparse_block(const SparseOrder& p, const R* values, const R*
             for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to + v * lanes) = sum[v];
         }
 }
+
 // Keeps a number that is used several times from being loaded each time, as GCC would.
 template <class T>
 TESSERA_INLINE void in_register([[maybe_unused]] T& loaded) {

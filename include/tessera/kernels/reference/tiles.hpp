@@ -52,43 +52,25 @@ public:
     // sum[m][n] += sum_k left[m][k] right[k][n], first elements of pairs and second ones added up apart.
     template <int Sum, int Left, int Right>
     void multiply() {
-        static_assert(Sum != Left && Sum != Right && Left != Right, "TDPBF16PS wants three different tiles");
-        Tile& sum = use<Sum>();
-        const Tile &left = use<Left>(), &right = use<Right>();
-        fault_unless(sum.rows == left.rows && left.row_bytes == 4 * right.rows && sum.row_bytes == right.row_bytes &&
-                     sum.row_bytes % 4 == 0);
-        for (std::size_t m = 0; m < sum.rows; ++m)
-            for (std::size_t n = 0; n < sum.row_bytes / 4u; ++n) {
-                float part[2] = {0, 0};
-                for (std::size_t k = 0; k < right.rows; ++k)
-                    for (std::size_t i = 0; i < 2; ++i)
-                        part[i] = flushed(std::fma(half(left, m, 2 * k + i), half(right, k, 2 * n + i), part[i]));
-                float total;
-                std::memcpy(&total, sum.bytes[m].data() + 4 * n, 4);
-                total = flushed(flushed(total) + flushed(part[0] + part[1]));
-                std::memcpy(sum.bytes[m].data() + 4 * n, &total, 4);
-            }
-        ++products_;
+        each_sum<Sum, Left, Right, float>([](const Tile& left, const Tile& right, std::size_t m, std::size_t n, float total) {
+            float part[2] = {0, 0};
+            for (std::size_t k = 0; k < right.rows; ++k)
+                for (std::size_t i = 0; i < 2; ++i)
+                    part[i] = flushed(std::fma(half(left, m, 2 * k + i), half(right, k, 2 * n + i), part[i]));
+            return flushed(flushed(total) + flushed(part[0] + part[1]));
+        });
     }
 
     // sum[m][n] += sum_k left[m][k] right[k][n] of bytes without sign, four at a time, in whole numbers of 32 bits.
     template <int Sum, int Left, int Right>
     void multiply_bytes() {
-        static_assert(Sum != Left && Sum != Right && Left != Right, "TDPBUUD wants three different tiles");
-        Tile& sum = use<Sum>();
-        const Tile &left = use<Left>(), &right = use<Right>();
-        fault_unless(sum.rows == left.rows && left.row_bytes == 4 * right.rows && sum.row_bytes == right.row_bytes &&
-                     sum.row_bytes % 4 == 0);
-        for (std::size_t m = 0; m < sum.rows; ++m)
-            for (std::size_t n = 0; n < sum.row_bytes / 4u; ++n) {
-                std::uint32_t total;
-                std::memcpy(&total, sum.bytes[m].data() + 4 * n, 4);
+        each_sum<Sum, Left, Right, std::uint32_t>(
+            [](const Tile& left, const Tile& right, std::size_t m, std::size_t n, std::uint32_t total) {
                 for (std::size_t k = 0; k < right.rows; ++k)
                     for (std::size_t i = 0; i < 4; ++i)
                         total += std::uint32_t{left.bytes[m][4 * k + i]} * right.bytes[k][4 * n + i];
-                std::memcpy(sum.bytes[m].data() + 4 * n, &total, 4);
-            }
-        ++products_;
+                return total;
+            });
     }
 
     bool configured() const { return configured_; }
@@ -108,6 +90,23 @@ private:
         static_assert(T >= 0 && T < 8, "there are eight tiles");
         fault_unless(configured_);
         return tiles_[T];
+    }
+    // sum[m][n] = f(left, right, m, n, sum[m][n])
+    template <int Sum, int Left, int Right, class Number, class F>
+    void each_sum(const F& f) {
+        static_assert(Sum != Left && Sum != Right && Left != Right, "a product wants three different tiles");
+        Tile& sum = use<Sum>();
+        const Tile &left = use<Left>(), &right = use<Right>();
+        fault_unless(sum.rows == left.rows && left.row_bytes == 4 * right.rows && sum.row_bytes == right.row_bytes &&
+                     sum.row_bytes % 4 == 0);
+        for (std::size_t m = 0; m < sum.rows; ++m)
+            for (std::size_t n = 0; n < sum.row_bytes / 4u; ++n) {
+                Number total;
+                std::memcpy(&total, sum.bytes[m].data() + 4 * n, 4);
+                total = f(left, right, m, n, total);
+                std::memcpy(sum.bytes[m].data() + 4 * n, &total, 4);
+            }
+        ++products_;
     }
     static float flushed(float x) {
         return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
