@@ -5,8 +5,8 @@
 // (runtime/cohort.hpp adds along the same one). Eight rows of a subtree are added up in registers; above that
 // partial sums of a tile stay in the first-level cache. Coordinates do not know each other, so a vector may be
 // cut at multiples of `mean_tile` and the pieces given to any number of threads. Packed masked rows are expanded on
-// the way. One core, AVX-512: 100 rows of 1e6 floats take 29 ms where reading them one after the other takes 25 ms;
-// packed rows of density 0.25, of which there is a third as much to read, 21 ms (scripts/bench --only mean).
+// the way. One core, AVX-512: 100 rows of 1e6 floats take 28 ms where reading them takes 24.5 ms; packed rows of density
+// 0.25, of which there is a third as much to read, 21 ms (scripts/bench --only mean).
 //
 // Nothing is fused into multiply-adds here: a node's a*sa + b*sb must round alike wherever it is computed.
 #pragma once
@@ -55,6 +55,15 @@ struct MeanLeaf {
 struct MeanJoint {
     const double* left;
     MeanScales scales;
+};
+// What becomes of the sum of eight rows: it meets the sums to the left of it, the nearest first, and goes to the sums
+// that wait, or, the last one, divided by the total weight, to the mean.
+template <class R>
+struct MeanFinish {
+    const MeanJoint *first, *last;
+    double* sum;
+    R* mean = nullptr;
+    double total = 1;
 };
 
 namespace detail {
@@ -106,22 +115,31 @@ TESSERA_INLINE void sum_below(const R* const (&rows)[mean_streams], std::size_t 
     }
 }
 
-// The sum of eight rows, joined with the sums to the left of it, the nearest first.
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void store_quotient(const Held<double, Bytes>& sum, double total, R* w) {
+    constexpr std::size_t narrow = VectorOf<double, Bytes>::lanes * sizeof(R);
+    const Held<double, Bytes> q = sum / total;
+    *reinterpret_cast<V<R, narrow>*>(w) = __builtin_convertvector(q, Held<R, narrow>);
+}
+
+// The sum of eight rows and what becomes of it. Dividing here, while rows arrive, instead of in a pass of its own saves
+// 2 % of a mean.
 template <class R, std::size_t Bytes, bool Scaled>
 TESSERA_INLINE void sum_vector(const R* const (&rows)[mean_streams], std::size_t j, const double* factors,
-                               const MeanJoint* first, const MeanJoint* last, std::size_t at, double* out) {
+                               const MeanFinish<R>& finish, std::size_t at) {
     using Vec = V<double, Bytes>;
     Held<double, Bytes> sum;
     sum_below<R, Bytes, Scaled, 1>(rows, j, factors, sum);
-    for (const MeanJoint* joint = first; joint != last; ++joint) {
+    for (const MeanJoint* joint = finish.first; joint != finish.last; ++joint) {
         const Held<double, Bytes> left = *reinterpret_cast<const Vec*>(joint->left + at);
         scaled_sum(sum, joint->scales.right, left, joint->scales.left);
     }
-    *reinterpret_cast<Vec*>(out + at) = sum;
+    if (finish.mean) store_quotient<R, Bytes>(sum, finish.total, finish.mean + at);
+    else *reinterpret_cast<Vec*>(finish.sum + at) = sum;
 }
 template <class R>
-TESSERA_INLINE void sum_rest(const R* const (&rows)[mean_streams], const double* factors, const MeanJoint* first,
-                             const MeanJoint* last, double* out, std::size_t j, std::size_t n) {
+TESSERA_INLINE void sum_rest(const R* const (&rows)[mean_streams], const double* factors, const MeanFinish<R>& finish,
+                             std::size_t j, std::size_t n) {
     for (; j < n; ++j) {
         double sum[2 * mean_streams];
         for (std::size_t k = 0; k < mean_streams; ++k) sum[mean_streams + k] = static_cast<double>(rows[k][j]);
@@ -130,37 +148,45 @@ TESSERA_INLINE void sum_rest(const R* const (&rows)[mean_streams], const double*
             unfused(lighter);
             sum[node] = sum[2 * node] + lighter;
         }
-        for (const MeanJoint* joint = first; joint != last; ++joint)
+        for (const MeanJoint* joint = finish.first; joint != finish.last; ++joint)
             scaled_sum(sum[1], joint->scales.right, joint->left[j], joint->scales.left);
-        out[j] = sum[1];
+        if (finish.mean) finish.mean[j] = static_cast<R>(sum[1] / finish.total);
+        else finish.sum[j] = sum[1];
     }
 }
 
 // What a row has ten lines further on is fetched meanwhile. Without that, sums that wait for memory fill the scheduler
-// and few reads are under way (40 to 47 ms instead of 29). Fetching the rows that come next instead
-// takes 4 % longer, four lines or sixteen instead of ten 4 and 2 %.
+// and few reads are under way (40 to 47 ms instead of 28). Two lines of a row at once arrive 2 % sooner than one of
+// each row; more at once, other distances, the rows that come next, or the second-level cache instead gain nothing.
 template <class R, std::size_t Bytes, bool Scaled>
-TESSERA_INLINE void sum_rows(const R* const* leaves, const double* factors, const MeanJoint* first,
-                             const MeanJoint* last, double* out, std::size_t n) {
+TESSERA_INLINE void sum_rows(const R* const* leaves, const double* factors, const MeanFinish<R>& finish,
+                             std::size_t n) {
     constexpr std::size_t lanes = VectorOf<double, Bytes>::lanes, line = 64 / sizeof(R), ahead = 10 * line;
     const R* const rows[mean_streams] = {leaves[0], leaves[1], leaves[2], leaves[3],
                                          leaves[4], leaves[5], leaves[6], leaves[7]};
     std::size_t j = 0;
-    for (; j + line <= n; j += line) {
+    for (; j + 2 * line <= n; j += 2 * line)
+#pragma GCC unroll 2
+        for (std::size_t half = 0; half < 2; ++half) {
+#pragma GCC unroll 4
+            for (std::size_t k = 0; k < mean_streams / 2; ++k) {
+                const R* fetch = rows[half * mean_streams / 2 + k] + j + ahead;
+                __builtin_prefetch(fetch);
+                __builtin_prefetch(fetch + line);
+            }
+            const std::size_t at = j + half * line;
 #pragma GCC unroll 8
-        for (std::size_t k = 0; k < mean_streams; ++k) __builtin_prefetch(rows[k] + j + ahead);
-#pragma GCC unroll 8
-        for (std::size_t i = 0; i < line; i += lanes)
-            sum_vector<R, Bytes, Scaled>(rows, j + i, factors, first, last, j + i, out);
-    }
-    sum_rest(rows, factors, first, last, out, j, n);
+            for (std::size_t i = 0; i < line; i += lanes)
+                sum_vector<R, Bytes, Scaled>(rows, at + i, factors, finish, at + i);
+        }
+    sum_rest(rows, factors, finish, j, n);
 }
 
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void sum_eight_body(const R* const* rows, const double* factors, bool scaled, const MeanJoint* first,
-                                   const MeanJoint* last, double* out, std::size_t n) {
-    if (scaled) sum_rows<R, Bytes, true>(rows, factors, first, last, out, n);
-    else sum_rows<R, Bytes, false>(rows, factors, first, last, out, n);
+TESSERA_INLINE void sum_eight_body(const R* const* rows, const double* factors, bool scaled,
+                                   const MeanFinish<R>& finish, std::size_t n) {
+    if (scaled) sum_rows<R, Bytes, true>(rows, factors, finish, n);
+    else sum_rows<R, Bytes, false>(rows, factors, finish, n);
 }
 
 // a = a*sa + b*sb
@@ -182,11 +208,10 @@ TESSERA_INLINE void join_sums_body(R* a, R sa, const R* b, R sb, std::size_t n) 
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void quotient_body(const double* sum, double total, R* w, std::size_t n) {
     constexpr std::size_t lanes = VectorOf<double, Bytes>::lanes;
-    using Narrow = V<R, lanes * sizeof(R)>;
     std::size_t j = 0;
     for (; j + lanes <= n; j += lanes) {
-        const Held<double, Bytes> q = *reinterpret_cast<const V<double, Bytes>*>(sum + j) / total;
-        *reinterpret_cast<Narrow*>(w + j) = __builtin_convertvector(q, Held<R, lanes * sizeof(R)>);
+        const Held<double, Bytes> held = *reinterpret_cast<const V<double, Bytes>*>(sum + j);
+        store_quotient<R, Bytes>(held, total, w + j);
     }
     for (; j < n; ++j) w[j] = static_cast<R>(sum[j] / total);
 }
@@ -206,7 +231,7 @@ TESSERA_INLINE void widen_body(const R* x, double* out, std::size_t n) {
 // The sum of eight rows of which some are packed; `tiles` is room for eight expanded ones.
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void sum_packed_body(MeanLeaf<R>* leaves, const R* before, R* tiles, const double* factors, bool scaled,
-                                    const MeanJoint* first, const MeanJoint* last, double* out, std::size_t n) {
+                                    const MeanFinish<R>& finish, std::size_t n) {
     const R* rows[mean_streams];
     for (std::size_t k = 0; k < mean_streams; ++k) {
         rows[k] = leaves[k].x;
@@ -216,14 +241,14 @@ TESSERA_INLINE void sum_packed_body(MeanLeaf<R>* leaves, const R* before, R* til
         for (std::size_t j = 0; j < n; j += 64)
             leaves[k].x = expand_bits(leaves[k].x, leaves[k].mask[j / 64], tiles + k * packed_tile + j);
     }
-    sum_eight_body<R, Bytes>(rows, factors, scaled, first, last, out, n);
+    sum_eight_body<R, Bytes>(rows, factors, scaled, finish, n);
 }
 
 #ifdef TESSERA_X86
 template <>
 TESSERA_AVX2 void sum_packed_body<float, 32>(MeanLeaf<float>* leaves, const float* before, float* tiles,
-                                             const double* factors, bool scaled, const MeanJoint* first,
-                                             const MeanJoint* last, double* out, std::size_t n) {
+                                             const double* factors, bool scaled, const MeanFinish<float>& finish,
+                                             std::size_t n) {
     const float* rows[mean_streams];
     for (std::size_t k = 0; k < mean_streams; ++k) {
         rows[k] = leaves[k].x;
@@ -231,13 +256,13 @@ TESSERA_AVX2 void sum_packed_body<float, 32>(MeanLeaf<float>* leaves, const floa
         rows[k] = tiles + k * packed_tile;
         expand_body<float, 32>(&leaves[k].x, leaves[k].mask, before, tiles + k * packed_tile, n);
     }
-    sum_eight_body<float, 32>(rows, factors, scaled, first, last, out, n);
+    sum_eight_body<float, 32>(rows, factors, scaled, finish, n);
 }
 
 // Expanding (one port) and adding (another) side by side is 1.7 times as fast as one after the other.
 template <class R, bool Scaled>
 TESSERA_AVX512 void sum_packed_avx512(MeanLeaf<R>* leaves, const R* before, R* tiles, const double* factors,
-                                      const MeanJoint* first, const MeanJoint* last, double* out, std::size_t n) {
+                                      const MeanFinish<R>& finish, std::size_t n) {
     constexpr std::size_t lanes = VectorOf<R, 64>::lanes;
     alignas(64) R vectors[mean_streams * lanes];
     const R* const rows[mean_streams] = {
@@ -257,7 +282,7 @@ TESSERA_AVX512 void sum_packed_avx512(MeanLeaf<R>* leaves, const R* before, R* t
         }
 #pragma GCC unroll 2
         for (std::size_t i = 0; i < lanes; i += 8)
-            sum_vector<R, 64, Scaled>(rows, i, factors, first, last, j + i, out);
+            sum_vector<R, 64, Scaled>(rows, i, factors, finish, j + i);
     }
     if (j < n) {
         const R* rest[mean_streams];
@@ -268,37 +293,37 @@ TESSERA_AVX512 void sum_packed_avx512(MeanLeaf<R>* leaves, const R* before, R* t
             if (leaf[k].mask)
                 leaf[k].x = expand_bits(leaf[k].x, leaf[k].mask[j / 64] >> (j % 64), tiles + k * packed_tile + j);
         }
-        sum_rest(rest, factors, first, last, out, j, n);
+        sum_rest(rest, factors, finish, j, n);
     }
     for (std::size_t k = 0; k < mean_streams; ++k) leaves[k] = leaf[k];
 }
 template <>
 TESSERA_AVX512 void sum_packed_body<float, 64>(MeanLeaf<float>* leaves, const float* before, float* tiles,
-                                               const double* factors, bool scaled, const MeanJoint* first,
-                                               const MeanJoint* last, double* out, std::size_t n) {
-    if (scaled) sum_packed_avx512<float, true>(leaves, before, tiles, factors, first, last, out, n);
-    else sum_packed_avx512<float, false>(leaves, before, tiles, factors, first, last, out, n);
+                                               const double* factors, bool scaled, const MeanFinish<float>& finish,
+                                             std::size_t n) {
+    if (scaled) sum_packed_avx512<float, true>(leaves, before, tiles, factors, finish, n);
+    else sum_packed_avx512<float, false>(leaves, before, tiles, factors, finish, n);
 }
 template <>
 TESSERA_AVX512 void sum_packed_body<double, 64>(MeanLeaf<double>* leaves, const double* before, double* tiles,
-                                                const double* factors, bool scaled, const MeanJoint* first,
-                                                const MeanJoint* last, double* out, std::size_t n) {
-    if (scaled) sum_packed_avx512<double, true>(leaves, before, tiles, factors, first, last, out, n);
-    else sum_packed_avx512<double, false>(leaves, before, tiles, factors, first, last, out, n);
+                                                const double* factors, bool scaled, const MeanFinish<double>& finish,
+                                                std::size_t n) {
+    if (scaled) sum_packed_avx512<double, true>(leaves, before, tiles, factors, finish, n);
+    else sum_packed_avx512<double, false>(leaves, before, tiles, factors, finish, n);
 }
 #endif
 
 }  // namespace detail
 
-#define TESSERA_MEAN_KERNELS(R)                                                                              \
-    TESSERA_DISPATCH(sum_eight, R,                                                                           \
-                     (const R* const* rows, const double* factors, bool scaled, const MeanJoint* first,      \
-                      const MeanJoint* last, double* out, std::size_t n),                                    \
-                     (rows, factors, scaled, first, last, out, n))                                           \
-    TESSERA_DISPATCH(sum_packed, R,                                                                          \
-                     (MeanLeaf<R> * leaves, const R* before, R* tiles, const double* factors, bool scaled,   \
-                      const MeanJoint* first, const MeanJoint* last, double* out, std::size_t n),            \
-                     (leaves, before, tiles, factors, scaled, first, last, out, n))                          \
+#define TESSERA_MEAN_KERNELS(R)                                                                               \
+    TESSERA_DISPATCH(sum_eight, R,                                                                            \
+                     (const R* const* rows, const double* factors, bool scaled, const MeanFinish<R>& finish,  \
+                      std::size_t n),                                                                         \
+                     (rows, factors, scaled, finish, n))                                                      \
+    TESSERA_DISPATCH(sum_packed, R,                                                                           \
+                     (MeanLeaf<R> * leaves, const R* before, R* tiles, const double* factors, bool scaled,    \
+                      const MeanFinish<R>& finish, std::size_t n),                                            \
+                     (leaves, before, tiles, factors, scaled, finish, n))                                     \
     TESSERA_DISPATCH(quotient, R, (const double* sum, double total, R* w, std::size_t n), (sum, total, w, n)) \
     TESSERA_DISPATCH(widen, R, (const R* x, double* out, std::size_t n), (x, out, n))
 TESSERA_MEAN_KERNELS(float)
@@ -334,13 +359,11 @@ public:
     // w[begin, end) = the mean there; w holds what absent coordinates read. `begin` is a multiple of mean_tile.
     void run(R* w, std::size_t begin, std::size_t end) const {
         if (weight_.largest == 0) return;
-        alignas(64) std::array<double, mean_tile> sum;
-        each_tile(w, begin, end, [&](std::size_t) { return sum.data(); },
-                  [&](std::size_t at, std::size_t n) { quotient(sum.data(), weight_.total, w + at, n); });
+        each_tile(w, begin, end, nullptr, w);
     }
     // The sums of n coordinates, which the mean divides by weight().total.
     void sum(const R* before, double* out, std::size_t n) const {
-        each_tile(before, 0, n, [&](std::size_t at) { return out + at; }, [](std::size_t, std::size_t) {});
+        each_tile(before, 0, n, out, nullptr);
     }
 
 private:
@@ -353,9 +376,8 @@ private:
         }
     };
 
-    // Tile by tile: the sum goes to to(at), and done(at, n) follows. `before` is what absent coordinates read.
-    template <class To, class Done>
-    void each_tile(const R* before, std::size_t begin, std::size_t end, const To& to, const Done& done) const {
+    // Tile by tile: sums go to `out` or, divided, to `mean`. `before` is what absent coordinates read.
+    void each_tile(const R* before, std::size_t begin, std::size_t end, double* out, R* mean) const {
         Vec<Packed> packed(rows_.size());
         for (std::size_t r = 0; r < rows_.size(); ++r)
             if (rows_[r].mask) packed[r].next = rows_[r].x + count(rows_[r].mask, begin / 64);
@@ -368,12 +390,16 @@ private:
             const std::size_t n = std::min(tile, end - at);
             for (std::size_t g = 0; g < groups_; ++g) {
                 // Partial sums lie one tile after the other, the oldest first; the last one is the whole.
-                const bool last = g + 1 == groups_;
                 std::size_t met = 0;
                 double* sum = sums.data() + tile * static_cast<std::size_t>(std::popcount(g));
                 for (std::size_t i = g > 0 ? joined_[g - 1] : 0; i < joined_[g]; ++i)
                     joints[met++] = {sum -= tile, scales_[i]};
-                if (last) sum = to(at);
+                MeanFinish<R> finish{joints.data(), joints.data() + met, sum};
+                if (g + 1 == groups_) {
+                    if (mean) finish.mean = mean + at;
+                    else finish.sum = out + at;
+                    finish.total = weight_.total;
+                }
                 if (masks) {
                     std::array<MeanLeaf<R>, mean_streams> leaf;
                     for (std::size_t k = 0; k < mean_streams; ++k) {
@@ -383,17 +409,15 @@ private:
                         else leaf[k] = {packed[r].next, rows_[r].mask + at / 64, packed[r].used};
                         if (leaf[k].mask) __builtin_prefetch(leaf[k].mask + tile / 64);
                     }
-                    sum_packed(leaf.data(), before + at, expanded.data(), factors_[g].data(), scaled_[g] != 0,
-                               joints.data(), joints.data() + met, sum, n);
+                    sum_packed(leaf.data(), before + at, expanded.data(), factors_[g].data(), scaled_[g] != 0, finish,
+                               n);
                     for (std::size_t k = 0; k < mean_streams; ++k)
                         if (leaf[k].mask) packed[order_[g][k]].advance(leaf[k].x);
                 } else {
                     const auto leaf = dense(g, at, absent.data());
-                    sum_eight(leaf.data(), factors_[g].data(), scaled_[g] != 0, joints.data(), joints.data() + met, sum,
-                              n);
+                    sum_eight(leaf.data(), factors_[g].data(), scaled_[g] != 0, finish, n);
                 }
             }
-            done(at, n);
         }
     }
     bool counts(std::size_t r) const { return r < rows_.size() && rows_[r].weight != 0; }
