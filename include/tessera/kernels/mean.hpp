@@ -166,7 +166,7 @@ TESSERA_INLINE void sum_rows(const R* const* leaves, const double* factors, cons
                                          leaves[4], leaves[5], leaves[6], leaves[7]};
     std::size_t j = 0;
     for (; j + 2 * line <= n; j += 2 * line)
-#pragma GCC unroll 2
+#pragma GCC unroll 1
         for (std::size_t half = 0; half < 2; ++half) {
 #pragma GCC unroll 4
             for (std::size_t k = 0; k < mean_streams / 2; ++k) {
@@ -175,7 +175,7 @@ TESSERA_INLINE void sum_rows(const R* const* leaves, const double* factors, cons
                 __builtin_prefetch(fetch + line);
             }
             const std::size_t at = j + half * line;
-#pragma GCC unroll 8
+#pragma GCC unroll 2
             for (std::size_t i = 0; i < line; i += lanes)
                 sum_vector<R, Bytes, Scaled>(rows, at + i, factors, finish, at + i);
         }
