@@ -144,10 +144,12 @@ std::string wrong(const Problem<R>& p, R tampered = 0) {
     kernels::sparse_gradients(p.pattern, weights.data(), bdy.data(), bx.data(), {dx_too.data()}, dw_too.data(),
                               batch);
     if (dx_too != dx || dw_too != dw) return "both gradients";
-    auto dx_rows = unwritten<R>(batch * in);
-    kernels::sparse_gradients(p.pattern, weights.data(), bdy.data(), bx.data(), {dx_too.data(), dx_rows.data()},
+    auto dx_rows = unwritten<R>(batch * in), scratch = std::vector<R>(dx.size() + 10'000, R(7));
+    kernels::sparse_gradients(p.pattern, weights.data(), bdy.data(), bx.data(), {scratch.data(), dx_rows.data()},
                               dw_too.data(), batch);
     if (dx_rows != by_rows(dx, batch, in) || dw_too != dw) return "both gradients, by rows";
+    for (std::size_t j = dx.size(); j < scratch.size(); ++j)
+        if (scratch[j] != 7) return "scratch";
     if (!dw.empty()) dw.back() += tampered;
     if (!within(dw, exact, terms, batch)) return "weight gradient";
 
@@ -208,10 +210,17 @@ TEST_CASE("the density alone says how many rows go together") {
     CHECK(Problem<float>({1, 150, 41}, Ones::half).pattern.places().together == 3);
     CHECK(Problem<float>({1, 150, 41}, Ones::none).pattern.places().together == 1);
 }
+TEST_CASE("the density alone says how many blocks of examples go together in the forward pass") {
+    const auto tenth = Problem<float>({1, 300, 41}, Ones::tenth).pattern;
+    const auto half = Problem<float>({1, 300, 41}, Ones::half).pattern;
+    CHECK_FALSE(tenth.places().in_pairs);
+    CHECK(tenth.places().panel > half.places().panel);
+    CHECK(half.places().in_pairs);
+    CHECK(half.row_by_row().in_pairs);
+    CHECK(tenth.transposed().in_pairs);
+}
 
-TEST_CASE("a turned matrix: every row in every panel, and of neighbours the shorter lists first") {
-    const Problem<float> p({1, 150, 520}, Ones::tenth);
-    const auto order = p.pattern.transposed();
+static void check_turns(const kernels::SparseOrder& order) {
     const std::size_t panels = (order.columns + order.panel - 1) / order.panel;
     REQUIRE(panels > 1);
     REQUIRE(order.rows > 2 * kernels::rows_in_turn);
@@ -229,6 +238,10 @@ TEST_CASE("a turned matrix: every row in every panel, and of neighbours the shor
         CHECK(seen == std::vector<std::size_t>(order.rows, 1));
     }
     CHECK(moved > order.rows);  // they were not in this order
+}
+TEST_CASE("every row in every panel, and of neighbours the shorter lists first") {
+    check_turns(Problem<float>({1, 150, 520}, Ones::tenth).pattern.transposed());
+    check_turns(Problem<float>({1, 520, 150}, Ones::tenth).pattern.row_by_row());
 }
 
 TEST_CASE_TEMPLATE("a weight that is off is seen", R, float, double) {

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <utility>
 
 #include <tessera/core/arena.hpp>
@@ -90,39 +89,39 @@ struct SparseEnd {
 // sum over the examples of dy[r] x[column], for the ones of the matrix; a register of them is folded at once.
 template <class R, std::size_t Bytes, std::size_t N>
 TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy, const SparseEnd<R>& end) {
-    using Vec = V<R, Bytes>;
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    Blocks<const R, Bytes, N> in(x, p.columns);
+    const Blocks<const R, Bytes, N> gradients(dy, p.rows);
     std::size_t k = 0, run = 0;
-    for (std::size_t panel = 0; panel < p.columns; panel += p.panel, x += p.panel * width)
-        for (std::size_t r = 0; r < p.rows; ++r, ++run) {
+    for (std::size_t panel = 0; panel < p.columns; panel += p.panel, in.skip(p.panel))
+        for (std::size_t i = 0; i < p.rows; ++i, ++run) {
             const std::size_t last = p.ends[run], there = p.first[run] - k;
             if (k == last) continue;
+            auto own = gradients[p.row[run]];
             Held<R, Bytes> d[N];
 #pragma GCC unroll 8
-            for (std::size_t v = 0; v < N; ++v) d[v] = *reinterpret_cast<const Vec*>(dy + r * width + v * lanes);
+            for (std::size_t v = 0; v < N; ++v) d[v] = own.load(v);
             // Side by side: one after the other, their chains of additions would wait for each other in the scheduler.
             const auto products = [&](auto several, const auto& column, Held<R, Bytes>* sum)
                                       __attribute__((always_inline)) {
                 constexpr std::size_t M = decltype(several)::value;
-                const R* from[M];
+                Registers<const R, Bytes, N> from[M];
 #pragma GCC unroll 4
                 for (std::size_t j = 0; j < M; ++j) {
-                    from[j] = forget(x + column(j) * width);
-                    sum[j] = d[0] * *reinterpret_cast<const Vec*>(from[j]);
+                    from[j] = in[column(j)];
+                    sum[j] = d[0] * from[j].load(0);
                     in_register(sum[j]);  // not fused into a sum that begins with d[1]
                 }
 #pragma GCC unroll 8
                 for (std::size_t v = 1; v < N; ++v)
 #pragma GCC unroll 4
-                    for (std::size_t j = 0; j < M; ++j)
-                        sum[j] += d[v] * *reinterpret_cast<const Vec*>(from[j] + v * lanes);
+                    for (std::size_t j = 0; j < M; ++j) sum[j] += d[v] * from[j].load(v);
             };
             if constexpr (hot_set<R, Bytes>) {  // four at a time are half folded at once, sixteen together to the end
                 const auto four = [&](std::size_t i, Held<R, Bytes>& half) __attribute__((always_inline)) {
-                    std::uint64_t columns;
-                    std::memcpy(&columns, p.column + k + i, sizeof columns);
                     Held<R, Bytes> acc[4];
-                    products(Count<4>{}, [&](std::size_t j) { return columns >> (16 * j) & 0xFFFF; }, acc);
+                    const std::uint16_t* columns = p.column + k + i;
+                    products(Count<4>{}, [&](std::size_t j) { return std::size_t{columns[j]}; }, acc);
                     fold_lanes<R, Bytes, lanes / 2, 4>(acc);
                     half = acc[0];
                 };
@@ -154,7 +153,7 @@ TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy,
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void sparse_weights_body(SparseOrder p, const R* x, const R* dy, SparseEnd<R> end,
                                         std::size_t examples) {
-    for_blocks<R, Bytes>(examples, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
+    for_blocks<R, Bytes>(examples, true, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
         sampled_block<R, Bytes, registers()>(p, x + e * p.columns, dy + e * p.rows,
                                              end.of_block(e, registers() * VectorOf<R, Bytes>::lanes, examples));
     });
@@ -184,7 +183,7 @@ template <class R, std::size_t Bytes, std::size_t N>
 TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x, const R* dy, SparseOut<R> dx,
                                const SparseEnd<R>& end) {
     using Vec = V<R, Bytes>;
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     constexpr std::size_t several = hot_set<R, Bytes> ? 4 : 2;
     // The sums of some ones are finished only after the products of the next: waiting for them where they are made, they
     // would fill the scheduler (3 to 7 % of the pass).
@@ -220,31 +219,34 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
             else value -= rate * (move == plain ? sum(j) : sum(j) + decay * value);
         }
     };
-    const auto row = [&](std::size_t r, std::size_t k, std::size_t last, const R* panel, bool more, R* to)
+    const Blocks<const R, Bytes, N> inputs(x, p.rows);
+    Blocks<const R, Bytes, N> gradients(dy, p.columns);
+    const auto row = [&](std::size_t r, std::size_t k, std::size_t last, auto panel, bool more, auto to)
                          __attribute__((always_inline)) {
+        auto input = inputs[r], before = to;
         Held<R, Bytes> sum[N] = {}, own[N];
 #pragma GCC unroll 8
         for (std::size_t v = 0; v < N; ++v) {
-            if (more) sum[v] = *reinterpret_cast<const Vec*>(to + v * lanes);
-            own[v] = *reinterpret_cast<const Vec*>(x + r * width + v * lanes);
+            if (more) sum[v] = before.load(v);
+            own[v] = input.load(v);
             in_register(own[v]);
         }
         const std::uint16_t *column = p.column + k, *const behind = p.column + last;
         const std::uint32_t* source = p.source + k;
         const auto next = [&](auto count) __attribute__((always_inline)) {
             constexpr std::size_t M = decltype(count)::value;
-            const R* from[M];
+            Registers<const R, Bytes, N> from[M];
             Held<R, Bytes> w[M], product[several] = {};
 #pragma GCC unroll 4
             for (std::size_t j = 0; j < M; ++j) {
-                from[j] = forget(panel + column[j] * width);
+                from[j] = panel[column[j]];
                 broadcast<R, Bytes>(values[source[j]], w[j]);
             }
 #pragma GCC unroll 8
             for (std::size_t v = 0; v < N; ++v)
 #pragma GCC unroll 4
                 for (std::size_t j = 0; j < M; ++j) {  // side by side, as in sampled_block
-                    Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from[j] + v * lanes);
+                    Held<R, Bytes> here = from[j].load(v);
                     in_register(here);
                     sum[v] += w[j] * here;
                     product[j] = v == 0 ? own[0] * here : product[j] + own[v] * here;
@@ -265,36 +267,41 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
         }
         if (column + 1 == behind) next(Count<1>{});
 #pragma GCC unroll 8
-        for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to + v * lanes) = sum[v];
+        for (std::size_t v = 0; v < N; ++v) to.store(v, sum[v]);
     };
     // With one panel rows of dx are finished at once, and can be turned while they are in L1.
     const bool passing = dx.rows && p.columns <= p.panel;
+    const Blocks<R, Bytes, N> out(dx.blocks, passing && p.rows > rows_in_turn ? rows_in_turn : p.rows);
     std::size_t k = 0, list = 0;
-    for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel)
+    for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel, gradients.skip(p.panel))
         for (std::size_t group = 0; group < p.rows; group += rows_in_turn) {
             const std::size_t rows = p.rows - group < rows_in_turn ? p.rows - group : rows_in_turn;
-            R* const out = passing ? dx.blocks : dx.blocks + group * width;
+            const std::size_t begin = passing ? 0 : group;
             for (std::size_t i = 0; i < rows; ++i, k = p.ends[list++]) {
                 const std::size_t r = p.row[list], soon = p.row[i + 1 < rows ? list + 1 : list];
+                auto soon_in = inputs[soon];
+                auto soon_out = out[begin + soon - group];
 #pragma GCC unroll 8
                 for (std::size_t v = 0; v < N; ++v) {  // rows do not come one behind the other (2 % of the pass)
-                    __builtin_prefetch(x + soon * width + v * lanes);
-                    if (panel > 0) __builtin_prefetch(out + (soon - group) * width + v * lanes, 1);
+                    __builtin_prefetch(soon_in.at(v));
+                    if (panel > 0) __builtin_prefetch(soon_out.at(v), 1);
                 }
-                row(r, k, p.ends[list], dy + panel * width, panel > 0, out + (r - group) * width);
+                row(r, k, p.ends[list], gradients, panel > 0, out[begin + r - group]);
             }
             if (!dx.rows || panel + p.panel < p.columns) continue;
-            for (std::size_t tile = 0; tile < rows; tile += lanes)
-                for (std::size_t e = 0; e < width && e < dx.batch; e += lanes)
-                    tile_to_rows<R, Bytes>(out + tile * width + e, width, dx.rows + e * p.rows + group + tile, p.rows,
-                                           dx.batch - e, rows - tile);
+            for (std::size_t tile = 0; tile < rows; tile += lanes) {
+                auto from = out[begin + tile];
+                for (std::size_t e = 0; e < N * lanes && e < dx.batch; e += lanes)
+                    tile_to_rows<R, Bytes>(from.at(e / lanes), e < out.first_width ? out.first_width : out.second_width,
+                                           dx.rows + e * p.rows + group + tile, p.rows, dx.batch - e, rows - tile);
+            }
         }
     finish();
 }
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void sparse_both_body(SparseOrder p, const R* values, const R* x, const R* dy, SparseOut<R> dx,
                                      SparseEnd<R> end, std::size_t examples) {
-    for_blocks<R, Bytes>(examples, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
+    for_blocks<R, Bytes>(examples, true, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
         const SparseOut<R> here{dx.blocks + e * p.rows, dx.rows ? dx.rows + e * p.rows : nullptr,
                                 dx.batch > e ? dx.batch - e : 0};
         both_block<R, Bytes, registers()>(p, values, x + e * p.rows, dy + e * p.columns, here,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Blocked activations, on which the sparse kernels work: examples innermost, [block][number][width], where a block has
-// `width` examples of a batch padded with zeros to a multiple of `example_lanes`. Copies between rows and blocks.
+// `width` examples of a batch padded with zeros to a multiple of `example_lanes`. Copies between rows and blocks. A
+// kernel takes a block at a time, or two, and then reads a list of columns and weights once for both.
 #pragma once
 
 #include <cstddef>
@@ -24,35 +25,73 @@ namespace detail {
 // The set that is tuned, with 32 registers of 16 floats.
 template <class R, std::size_t Bytes>
 inline constexpr bool hot_set = Bytes == 64 && sizeof(R) == 4;
-// Registers of examples in a whole block: one row's sums fill a quarter of the registers, three rows' three quarters.
-template <class R, std::size_t Bytes>
-inline constexpr std::size_t whole_block = hot_set<R, Bytes> ? 8 : 4;
+inline constexpr std::size_t whole_block = 4;  // registers of examples
 template <std::size_t N>
 using Count = std::integral_constant<std::size_t, N>;
 
-// Blocks of a padded batch: whole ones, and for what is left over 6, 4, 2 and 1 registers in the hot set, 1 in the others.
+// Blocks of a padded batch: whole ones, and for what is left over 2 and 1 registers in the hot set, 1 in the others.
 template <class R, std::size_t Bytes>
 constexpr std::size_t block_width(std::size_t left) {
-    std::size_t registers = whole_block<R, Bytes>;
+    std::size_t registers = whole_block;
     while (registers * VectorOf<R, Bytes>::lanes > left)
         registers = hot_set<R, Bytes> && registers > 2 ? registers - 2 : 1;
     return registers * VectorOf<R, Bytes>::lanes;
 }
-// f(first example, registers) for each of them.
+// f(first example, registers) for each block, or, in the hot set, for two of them where there are two large ones: one
+// row's sums then fill a quarter of the registers, three rows' three quarters.
 template <class R, std::size_t Bytes, class F>
-TESSERA_INLINE void for_blocks(std::size_t examples, const F& f) {
+TESSERA_INLINE void for_blocks(std::size_t examples, bool in_pairs, const F& f) {
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     for (std::size_t e = 0, width = 0; e < examples; e += width) {
-        width = block_width<R, Bytes>(examples - e);
-        if (width == whole_block<R, Bytes> * lanes) f(e, Count<whole_block<R, Bytes>>{});
+        const std::size_t left = examples - e;
+        width = block_width<R, Bytes>(left);
         if constexpr (hot_set<R, Bytes>) {
+            if (in_pairs && left >= 6 * lanes) width = left >= 8 * lanes ? 8 * lanes : 6 * lanes;
+            if (width == 8 * lanes) f(e, Count<8>{});
             if (width == 6 * lanes) f(e, Count<6>{});
-            if (width == 4 * lanes) f(e, Count<4>{});
             if (width == 2 * lanes) f(e, Count<2>{});
         }
+        if (width == 4 * lanes) f(e, Count<4>{});
         if (width == lanes) f(e, Count<1>{});
     }
 }
+
+// The N registers of one number's examples, met one after the other: in one block, or the first four in one and the
+// others in the next. One address serves both: two would not fit into the registers that are there for addresses.
+template <class T, std::size_t Bytes, std::size_t N>
+struct Registers {
+    using R = std::remove_const_t<T>;
+    static constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, head = N < whole_block ? N : whole_block;
+    T* here;
+    std::ptrdiff_t to_second;
+
+    TESSERA_INLINE T* at(std::size_t v) {
+        if (N > head && v == head) here = forget(here + to_second);
+        return here + v % head * lanes;
+    }
+    TESSERA_INLINE const V<R, Bytes>& load(std::size_t v) { return *reinterpret_cast<const V<R, Bytes>*>(at(v)); }
+    TESSERA_INLINE void store(std::size_t v, const Held<R, Bytes>& numbers) {
+        *reinterpret_cast<V<R, Bytes>*>(at(v)) = numbers;
+    }
+};
+// All numbers of one block or of two.
+template <class T, std::size_t Bytes, std::size_t N>
+struct Blocks {
+    using Place = Registers<T, Bytes, N>;
+    static constexpr std::size_t first_width = Place::head * Place::lanes;
+    static constexpr std::size_t second_width = N * Place::lanes - first_width;
+    T *first, *second;
+
+    TESSERA_INLINE Blocks(T* begin, std::size_t numbers) : first(begin), second(begin + numbers * first_width) {}
+    TESSERA_INLINE Place operator[](std::size_t number) const {
+        T* const here = first + number * first_width;
+        return {forget(here), second_width == first_width ? second - first : second + number * second_width - here};
+    }
+    TESSERA_INLINE void skip(std::size_t numbers) {
+        first += numbers * first_width;
+        second += numbers * second_width;
+    }
+};
 
 // a[i][l] becomes a[l][i]: each of log2(lanes) rounds interleaves register i with the one half the rows away.
 template <class R, std::size_t Bytes, std::size_t... Lane>

@@ -28,18 +28,17 @@ void each_word(const std::uint64_t* words, std::size_t begin, std::size_t end, F
 // The ones of a matrix, panel by panel of columns. Columns count from the panel's first; four more may be read behind
 // the last.
 //
-// One row at a time: one list for each panel and row. It ends at ends[i], where the next begins. The values of a list
-// stand in one piece from first[i] on.
-//
-// A turned matrix, one row at a time: values stand each where `source` says, and list i is that of row[i]. Of every
-// `rows_in_turn` rows the shorter lists come first: a loop that ends when it did the last time is foreseen (of both
-// gradients' time 6 % at density 0.5, 2 % at 0.1, nothing at 0.05; 1024x1024, -O2).
+// One row at a time: one list for each panel and row; list i is that of row[i], and ends at ends[i], where the next
+// begins. Its values stand in one piece from first[i] on, or, if the matrix is a turned one, each where `source` says.
+// Of every `rows_in_turn` rows the shorter lists come first: a loop that ends when it did the last time is foreseen (of
+// both gradients' time 6 % at density 0.5, 2 % at 0.1, nothing at 0.05; of the forward pass 15 % at 0.1; 1024x1024, -O2).
 //
 // Three rows together: seven lists for each panel and three rows, of the columns that all three have, that two have,
 // and that one has: subset 7 first (bit q: the q-th of them), subset 1 last. `offset` has, column after column, a place
 // for each row of the subset, counted from where the row's values of the panel begin: first[panel * rows + row].
 struct SparseOrder {
     std::size_t rows = 0, columns = 0, panel = 1, count = 0, together = 1;
+    bool in_pairs = true;  // of blocks of examples
     const std::uint32_t* ends = nullptr;
     const std::uint32_t* first = nullptr;
     const std::uint16_t* column = nullptr;
@@ -113,31 +112,17 @@ struct SparseLists {
                   });
     }
     // next[r]: the packed number of the first one of the weights' row r.
-    void row_by_row(const BitMatrix& m, std::size_t width, std::size_t count, Vec<std::uint32_t> next) {
-        panel = width;
-        const std::size_t lists = (m.columns + panel - 1) / panel * m.rows;
-        ends.resize(lists);
-        first.resize(lists);
-        column.resize(count + 4);
-        std::size_t k = 0, list = 0;
-        for (std::size_t from = 0; from < m.columns; from += panel)
-            for (std::size_t r = 0; r < m.rows; ++r, ++list) {
-                const std::size_t before = k;
-                each_one_of(m, r, from, [&](std::size_t c) { column[k++] = static_cast<std::uint16_t>(c - from); });
-                ends[list] = static_cast<std::uint32_t>(k);
-                first[list] = std::exchange(next[r], static_cast<std::uint32_t>(next[r] + k - before));
-            }
-    }
-    void turned(const BitMatrix& m, std::size_t width, std::size_t count, Vec<std::uint32_t> next) {
+    void row_by_row(const BitMatrix& m, std::size_t width, std::size_t count, bool turned, Vec<std::uint32_t> next) {
         panel = width;
         const std::size_t lists = (m.columns + panel - 1) / panel * m.rows;
         ends.resize(lists);
         row.resize(lists);
-        source.resize(count);
+        if (turned) source.resize(count);
+        else first.resize(lists);
         column.resize(count + 4);
         std::uint32_t begins[rows_in_turn + 1] = {};
         Vec<std::uint16_t> ones(rows_in_turn * panel);
-        Vec<std::uint32_t> sources(ones.size());
+        Vec<std::uint32_t> sources(turned ? ones.size() : 0);
         std::size_t k = 0, list = 0;
         for (std::size_t from = 0; from < m.columns; from += panel)
             for (std::size_t group = 0; group < m.rows; group += rows_in_turn) {
@@ -145,8 +130,8 @@ struct SparseLists {
                 std::uint32_t n = 0;
                 for (std::size_t i = 0; i < rows; ++i, begins[i] = n)  // in order, in which packed numbers run
                     each_one_of(m, group + i, from, [&](std::size_t c) {
-                        ones[n] = static_cast<std::uint16_t>(c - from);
-                        sources[n++] = next[c]++;
+                        if (turned) sources[n] = next[c]++;
+                        ones[n++] = static_cast<std::uint16_t>(c - from);
                     });
                 std::array<std::size_t, rows_in_turn> order;
                 std::iota(order.begin(), order.end(), std::size_t{0});
@@ -155,11 +140,13 @@ struct SparseLists {
                     return length(i) != length(j) ? length(i) < length(j) : i < j;
                 });  // a stable sort would ask the heap for room
                 for (std::size_t i = 0; i < rows; ++i, ++list) {
+                    const std::size_t r = group + order[i];
+                    if (!turned) first[list] = std::exchange(next[r], next[r] + length(order[i]));
                     for (std::size_t o = begins[order[i]]; o < begins[order[i] + 1]; ++o, ++k) {
+                        if (turned) source[k] = sources[o];
                         column[k] = ones[o];
-                        source[k] = sources[o];
                     }
-                    row[list] = static_cast<std::uint32_t>(group + order[i]);
+                    row[list] = static_cast<std::uint32_t>(r);
                     ends[list] = static_cast<std::uint32_t>(k);
                 }
             }
@@ -210,23 +197,26 @@ public:
             for (std::size_t j = 0; j < ones.words; ++j)
                 count_ += static_cast<std::size_t>(std::popcount(ones.word(r, j)));
         }
-        rows_.row_by_row(ones, even(in, wide_enough_for(6, 256)), count_, starts);
+        rows_.row_by_row(ones, even(in, in_pairs() ? 64 : wide_enough_for(12, 256)), count_, false, starts);
         if (count_ > 0 && 100 * count_ >= percent_for_three * out * in)
             threes_.three_rows_together(ones, count_, starts);
-        if (transposed) turned_.turned(ones.turned(), even(out, turned_panel()), count_, std::move(starts));
+        if (transposed) turned_.row_by_row(ones.turned(), even(out, turned_panel()), count_, true, std::move(starts));
     }
 
     std::size_t count() const { return count_; }
-    SparseOrder row_by_row() const { return order(rows_, out_, in_, 1); }
-    SparseOrder places() const { return threes_.ends.empty() ? row_by_row() : order(threes_, out_, in_, 3); }
-    SparseOrder transposed() const { return order(turned_, in_, out_, 1); }
+    SparseOrder row_by_row() const { return order(rows_, out_, in_, 1, in_pairs()); }
+    SparseOrder places() const { return threes_.ends.empty() ? row_by_row() : order(threes_, out_, in_, 3, true); }
+    SparseOrder transposed() const { return order(turned_, in_, out_, 1, true); }
 
 private:
     // From here on three rows have so many columns in common that seven short lists are worth it.
     static constexpr std::size_t percent_for_three = 30;
 
-    // A panel of 64 columns and 128 examples is 32 KiB and stays in L1. A list that is shorter than `ones` costs more to
-    // enter and to leave than that gives back, so sparser rows get wider panels.
+    // A panel of 64 columns and a pair of blocks is 32 KiB and stays in L1. Lists of less than ten ones cost more to enter
+    // and to leave than a pair saves: sparser rows take one block at a time and wider panels (of a step 3 to 5 % at
+    // density 0.05, 2 to 3 % at 0.1).
+    bool in_pairs() const { return 64 * count_ >= 10 * out_ * in_; }
+    // Wide enough for lists of so many ones.
     std::size_t wide_enough_for(std::size_t ones, std::size_t widest) const {
         std::size_t panel = 64;
         while (panel < widest && count_ * panel < out_ * in_ * ones) panel *= 2;
@@ -244,9 +234,9 @@ private:
         return panels > 1 ? (columns + panels - 1) / panels : columns > 0 ? columns : 1;
     }
     SparseOrder order(const detail::SparseLists& lists, std::size_t rows, std::size_t columns,
-                      std::size_t together) const {
+                      std::size_t together, bool in_pairs) const {
         const auto there = [](const auto& all) { return all.empty() ? nullptr : all.data(); };
-        return {rows, columns, lists.panel, count_, together, lists.ends.data(), there(lists.first),
+        return {rows, columns, lists.panel, count_, together, in_pairs, lists.ends.data(), there(lists.first),
                 lists.column.data(), there(lists.row), there(lists.source), there(lists.offset)};
     }
 

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -34,37 +33,36 @@ TESSERA_INLINE void repeat_four(const R* four, Held<R, Bytes>& out, std::index_s
 // y[r] = start[r] + sum of values x[column] over the ones of row r, in their order.
 template <class R, std::size_t Bytes, std::size_t N, bool Elsewhere>
 TESSERA_INLINE void sparse_block(const SparseOrder& p, const R* values, const R* start, const R* x, R* y) {
-    using Vec = V<R, Bytes>;
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
-    constexpr auto all = std::make_index_sequence<lanes>{};
+    constexpr auto all = std::make_index_sequence<VectorOf<R, Bytes>::lanes>{};
+    Blocks<const R, Bytes, N> in(x, p.columns);
+    const Blocks<R, Bytes, N> out(y, p.rows);
     std::size_t k = 0, run = 0;
-    for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel, x += p.panel * width)
+    for (std::size_t panel = 0; panel == 0 || panel < p.columns; panel += p.panel, in.skip(p.panel))
         for (std::size_t i = 0; i < p.rows; ++i, ++run) {
-            const std::size_t end = p.ends[run], r = Elsewhere ? p.row[run] : i;
+            const std::size_t end = p.ends[run], r = p.row[run];
             const R* value = Elsewhere ? values : values + p.first[run] - k;
-            R* to = y + r * width;
             Held<R, Bytes> sum[N];
             if (panel == 0) {
                 const Held<R, Bytes> first = Held<R, Bytes>{} + (start ? start[r] : R(0));
 #pragma GCC unroll 8
                 for (std::size_t v = 0; v < N; ++v) sum[v] = first;
             } else {
+                auto before = out[r];
 #pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) sum[v] = *reinterpret_cast<const Vec*>(to + v * lanes);
+                for (std::size_t v = 0; v < N; ++v) sum[v] = before.load(v);
             }
             const auto add = [&](std::size_t column, const auto& w) __attribute__((always_inline)) {
-                const R* from = forget(x + column * width);
+                auto from = in[column];
 #pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) sum[v] += w * *reinterpret_cast<const Vec*>(from + v * lanes);
+                for (std::size_t v = 0; v < N; ++v) sum[v] += w * from.load(v);
             };
             const auto at = [&](std::size_t one) __attribute__((always_inline)) {
                 return value[Elsewhere ? p.source[one] : one];
             };
             if constexpr (hot_set<R, Bytes>)
                 for (; k + 4 <= end; k += 4) {
-                    std::uint64_t columns;
-                    std::memcpy(&columns, p.column + k, sizeof columns);
-                    const auto column = [&](std::size_t j) { return columns >> (16 * j) & 0xFFFF; };
+                    const std::uint16_t* columns = p.column + k;
+                    const auto column = [&](std::size_t j) { return std::size_t{columns[j]}; };
                     if constexpr (Elsewhere) {
 #pragma GCC unroll 4
                         for (std::size_t j = 0; j < 4; ++j) add(column(j), at(k + j));
@@ -78,8 +76,9 @@ TESSERA_INLINE void sparse_block(const SparseOrder& p, const R* values, const R*
                     }
                 }
             for (; k < end; ++k) add(p.column[k], at(k));
+            auto to = out[r];
 #pragma GCC unroll 8
-            for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to + v * lanes) = sum[v];
+            for (std::size_t v = 0; v < N; ++v) to.store(v, sum[v]);
         }
 }
 
@@ -99,41 +98,41 @@ TESSERA_INLINE void in_register([[maybe_unused]] T& loaded) {
 // The same, three rows at a time: a register of x that two or three of them want is loaded once.
 template <class R, std::size_t Bytes, std::size_t N>
 TESSERA_INLINE void sparse_block_of_three(const SparseOrder& p, const R* values, const R* start, const R* x, R* y) {
-    using Vec = V<R, Bytes>;
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, width = N * lanes;
-    alignas(64) R spare[width];  // for rows behind the last
+    Blocks<const R, Bytes, N> in(x, p.columns);
+    const Blocks<R, Bytes, N> out(y, p.rows);
+    alignas(64) R room[N * VectorOf<R, Bytes>::lanes];
+    const Blocks<R, Bytes, N> spare(room, 1);  // for rows behind the last
     const std::uint32_t* end = p.ends;
     const std::uint32_t* first_of = p.first;
     const std::uint8_t* offset = p.offset;
     std::size_t k = 0;
-    for (std::size_t panel = 0; panel < p.columns; panel += p.panel, x += p.panel * width, first_of += p.rows)
+    for (std::size_t panel = 0; panel < p.columns; panel += p.panel, in.skip(p.panel), first_of += p.rows)
         for (std::size_t r = 0; r < p.rows; r += 3) {
             const R* value[3];
 #pragma GCC unroll 3
             for (std::size_t q = 0; q < 3; ++q) value[q] = values + first_of[r + q < p.rows ? r + q : r];
             Held<R, Bytes> sum[3][N];
             const auto to = [&](std::size_t q) __attribute__((always_inline)) {
-                return r + q < p.rows ? y + (r + q) * width : spare;
+                return r + q < p.rows ? out[r + q] : spare[0];
             };
 #pragma GCC unroll 3
             for (std::size_t q = 0; q < 3; ++q) {
                 const Held<R, Bytes> first = Held<R, Bytes>{} + (start && r + q < p.rows ? start[r + q] : R(0));
-                const R* from = to(q);
+                auto from = to(q);
 #pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v)
-                    sum[q][v] = panel == 0 ? first : Held<R, Bytes>(*reinterpret_cast<const Vec*>(from + v * lanes));
+                for (std::size_t v = 0; v < N; ++v) sum[q][v] = panel == 0 ? first : Held<R, Bytes>(from.load(v));
             }
             const auto list = [&](auto subset) __attribute__((always_inline)) {
                 constexpr std::size_t which = decltype(subset)::value;
                 for (const std::size_t last = *end++; k < last; ++k) {
-                    const R* from = forget(x + p.column[k] * width);
+                    auto from = in[p.column[k]];
                     R w[3] = {};
 #pragma GCC unroll 3
                     for (std::size_t q = 0; q < 3; ++q)
                         if (which >> q & 1) w[q] = value[q][*offset++];
 #pragma GCC unroll 8
                     for (std::size_t v = 0; v < N; ++v) {
-                        Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from + v * lanes);
+                        Held<R, Bytes> here = from.load(v);
                         if constexpr (which != 1 && which != 2 && which != 4) in_register(here);
 #pragma GCC unroll 3
                         for (std::size_t q = 0; q < 3; ++q)
@@ -145,16 +144,16 @@ TESSERA_INLINE void sparse_block_of_three(const SparseOrder& p, const R* values,
             list(Count<3>{}), list(Count<2>{}), list(Count<1>{});
 #pragma GCC unroll 3
             for (std::size_t q = 0; q < 3; ++q) {
-                R* there = to(q);
+                auto there = to(q);
 #pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(there + v * lanes) = sum[q][v];
+                for (std::size_t v = 0; v < N; ++v) there.store(v, sum[q][v]);
             }
         }
 }
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void sparse_products_body(SparseOrder p, const R* values, const R* start, const R* x, R* y,
                                          std::size_t examples) {
-    for_blocks<R, Bytes>(examples, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
+    for_blocks<R, Bytes>(examples, p.in_pairs, [&](std::size_t e, auto registers) __attribute__((always_inline)) {
         if (p.together == 3)
             sparse_block_of_three<R, Bytes, registers()>(p, values, start, x + e * p.columns, y + e * p.rows);
         else if (!p.first)
