@@ -46,7 +46,7 @@ struct SparseOrder {
     const std::uint32_t* source = nullptr;
     const std::uint8_t* offset = nullptr;
 };
-inline constexpr std::size_t rows_in_turn = 64;
+inline constexpr std::size_t rows_in_turn = 48;
 
 namespace detail {
 
