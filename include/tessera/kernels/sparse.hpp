@@ -89,6 +89,7 @@ struct SparseEnd {
 // sum over the examples of dy[r] x[column], for the ones of the matrix; a register of them is folded at once.
 template <class R, std::size_t Bytes, std::size_t N>
 TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy, const SparseEnd<R>& end) {
+    using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     Blocks<const R, Bytes, N> in(x, p.columns);
     const Blocks<const R, Bytes, N> gradients(dy, p.rows);
@@ -100,7 +101,7 @@ TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy,
             auto own = gradients[p.row[run]];
             Held<R, Bytes> d[N];
 #pragma GCC unroll 8
-            for (std::size_t v = 0; v < N; ++v) d[v] = own.load(v);
+            for (std::size_t v = 0; v < N; ++v) d[v] = *reinterpret_cast<const Vec*>(own.at(v));
             // Side by side: one after the other, their chains of additions would wait for each other in the scheduler.
             const auto products = [&](auto several, const auto& column, Held<R, Bytes>* sum)
                                       __attribute__((always_inline)) {
@@ -109,13 +110,13 @@ TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy,
 #pragma GCC unroll 4
                 for (std::size_t j = 0; j < M; ++j) {
                     from[j] = in[column(j)];
-                    sum[j] = d[0] * from[j].load(0);
+                    sum[j] = d[0] * *reinterpret_cast<const Vec*>(from[j].at(0));
                     in_register(sum[j]);  // not fused into a sum that begins with d[1]
                 }
 #pragma GCC unroll 8
                 for (std::size_t v = 1; v < N; ++v)
 #pragma GCC unroll 4
-                    for (std::size_t j = 0; j < M; ++j) sum[j] += d[v] * from[j].load(v);
+                    for (std::size_t j = 0; j < M; ++j) sum[j] += d[v] * *reinterpret_cast<const Vec*>(from[j].at(v));
             };
             if constexpr (hot_set<R, Bytes>) {  // four at a time are half folded at once, sixteen together to the end
                 const auto four = [&](std::size_t i, Held<R, Bytes>& half) __attribute__((always_inline)) {
@@ -223,12 +224,13 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
     Blocks<const R, Bytes, N> gradients(dy, p.columns);
     const auto row = [&](std::size_t r, std::size_t k, std::size_t last, auto panel, bool more, auto to)
                          __attribute__((always_inline)) {
-        auto input = inputs[r], before = to;
+        auto input = inputs[r];
+        auto before = to;
         Held<R, Bytes> sum[N] = {}, own[N];
 #pragma GCC unroll 8
         for (std::size_t v = 0; v < N; ++v) {
-            if (more) sum[v] = before.load(v);
-            own[v] = input.load(v);
+            if (more) sum[v] = *reinterpret_cast<const Vec*>(before.at(v));
+            own[v] = *reinterpret_cast<const Vec*>(input.at(v));
             in_register(own[v]);
         }
         const std::uint16_t *column = p.column + k, *const behind = p.column + last;
@@ -246,7 +248,7 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
             for (std::size_t v = 0; v < N; ++v)
 #pragma GCC unroll 4
                 for (std::size_t j = 0; j < M; ++j) {  // side by side, as in sampled_block
-                    Held<R, Bytes> here = from[j].load(v);
+                    Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from[j].at(v));
                     in_register(here);
                     sum[v] += w[j] * here;
                     product[j] = v == 0 ? own[0] * here : product[j] + own[v] * here;
@@ -267,7 +269,7 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
         }
         if (column + 1 == behind) next(Count<1>{});
 #pragma GCC unroll 8
-        for (std::size_t v = 0; v < N; ++v) to.store(v, sum[v]);
+        for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to.at(v)) = sum[v];
     };
     // With one panel rows of dx are finished at once, and can be turned while they are in L1.
     const bool passing = dx.rows && p.columns <= p.panel;

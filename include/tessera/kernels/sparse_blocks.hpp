@@ -69,10 +69,6 @@ struct Registers {
         if (N > head && v == head) here = forget(here + to_second);
         return here + v % head * lanes;
     }
-    TESSERA_INLINE const V<R, Bytes>& load(std::size_t v) { return *reinterpret_cast<const V<R, Bytes>*>(at(v)); }
-    TESSERA_INLINE void store(std::size_t v, const Held<R, Bytes>& numbers) {
-        *reinterpret_cast<V<R, Bytes>*>(at(v)) = numbers;
-    }
 };
 // All numbers of one block or of two.
 template <class T, std::size_t Bytes, std::size_t N>

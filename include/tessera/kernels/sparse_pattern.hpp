@@ -31,7 +31,8 @@ void each_word(const std::uint64_t* words, std::size_t begin, std::size_t end, F
 // One row at a time: one list for each panel and row; list i is that of row[i], and ends at ends[i], where the next
 // begins. Its values stand in one piece from first[i] on, or, if the matrix is a turned one, each where `source` says.
 // Of every `rows_in_turn` rows the shorter lists come first: a loop that ends when it did the last time is foreseen (of
-// both gradients' time 6 % at density 0.5, 2 % at 0.1, nothing at 0.05; of the forward pass 15 % at 0.1; 1024x1024, -O2).
+// both gradients' time 6 % at density 0.5, 2 % at 0.1, nothing at 0.05; of the forward pass 15 % at 0.1; 1024x1024,
+// -O2).
 //
 // Three rows together: seven lists for each panel and three rows, of the columns that all three have, that two have,
 // and that one has: subset 7 first (bit q: the q-th of them), subset 1 last. `offset` has, column after column, a place
@@ -212,9 +213,9 @@ private:
     // From here on three rows have so many columns in common that seven short lists are worth it.
     static constexpr std::size_t percent_for_three = 30;
 
-    // A panel of 64 columns and a pair of blocks is 32 KiB and stays in L1. Lists of less than ten ones cost more to enter
-    // and to leave than a pair saves: sparser rows take one block at a time and wider panels (of a step 3 to 5 % at
-    // density 0.05, 2 to 3 % at 0.1).
+    // A panel of 64 columns and a pair of blocks is 32 KiB and stays in L1. Lists of less than ten ones cost more to
+    // enter and to leave than a pair saves: sparser rows take one block at a time and wider panels (of a step 2 to 5 % at
+    // density 0.05, 1 to 4 % at 0.1).
     bool in_pairs() const { return 64 * count_ >= 10 * out_ * in_; }
     // Wide enough for lists of so many ones.
     std::size_t wide_enough_for(std::size_t ones, std::size_t widest) const {

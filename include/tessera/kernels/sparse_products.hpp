@@ -33,6 +33,7 @@ TESSERA_INLINE void repeat_four(const R* four, Held<R, Bytes>& out, std::index_s
 // y[r] = start[r] + sum of values x[column] over the ones of row r, in their order.
 template <class R, std::size_t Bytes, std::size_t N, bool Elsewhere>
 TESSERA_INLINE void sparse_block(const SparseOrder& p, const R* values, const R* start, const R* x, R* y) {
+    using Vec = V<R, Bytes>;
     constexpr auto all = std::make_index_sequence<VectorOf<R, Bytes>::lanes>{};
     Blocks<const R, Bytes, N> in(x, p.columns);
     const Blocks<R, Bytes, N> out(y, p.rows);
@@ -49,12 +50,12 @@ TESSERA_INLINE void sparse_block(const SparseOrder& p, const R* values, const R*
             } else {
                 auto before = out[r];
 #pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) sum[v] = before.load(v);
+                for (std::size_t v = 0; v < N; ++v) sum[v] = *reinterpret_cast<const Vec*>(before.at(v));
             }
             const auto add = [&](std::size_t column, const auto& w) __attribute__((always_inline)) {
                 auto from = in[column];
 #pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) sum[v] += w * from.load(v);
+                for (std::size_t v = 0; v < N; ++v) sum[v] += w * *reinterpret_cast<const Vec*>(from.at(v));
             };
             const auto at = [&](std::size_t one) __attribute__((always_inline)) {
                 return value[Elsewhere ? p.source[one] : one];
@@ -78,7 +79,7 @@ TESSERA_INLINE void sparse_block(const SparseOrder& p, const R* values, const R*
             for (; k < end; ++k) add(p.column[k], at(k));
             auto to = out[r];
 #pragma GCC unroll 8
-            for (std::size_t v = 0; v < N; ++v) to.store(v, sum[v]);
+            for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(to.at(v)) = sum[v];
         }
 }
 
@@ -98,6 +99,7 @@ TESSERA_INLINE void in_register([[maybe_unused]] T& loaded) {
 // The same, three rows at a time: a register of x that two or three of them want is loaded once.
 template <class R, std::size_t Bytes, std::size_t N>
 TESSERA_INLINE void sparse_block_of_three(const SparseOrder& p, const R* values, const R* start, const R* x, R* y) {
+    using Vec = V<R, Bytes>;
     Blocks<const R, Bytes, N> in(x, p.columns);
     const Blocks<R, Bytes, N> out(y, p.rows);
     alignas(64) R room[N * VectorOf<R, Bytes>::lanes];
@@ -120,7 +122,8 @@ TESSERA_INLINE void sparse_block_of_three(const SparseOrder& p, const R* values,
                 const Held<R, Bytes> first = Held<R, Bytes>{} + (start && r + q < p.rows ? start[r + q] : R(0));
                 auto from = to(q);
 #pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) sum[q][v] = panel == 0 ? first : Held<R, Bytes>(from.load(v));
+                for (std::size_t v = 0; v < N; ++v)
+                    sum[q][v] = panel == 0 ? first : Held<R, Bytes>(*reinterpret_cast<const Vec*>(from.at(v)));
             }
             const auto list = [&](auto subset) __attribute__((always_inline)) {
                 constexpr std::size_t which = decltype(subset)::value;
@@ -132,7 +135,7 @@ TESSERA_INLINE void sparse_block_of_three(const SparseOrder& p, const R* values,
                         if (which >> q & 1) w[q] = value[q][*offset++];
 #pragma GCC unroll 8
                     for (std::size_t v = 0; v < N; ++v) {
-                        Held<R, Bytes> here = from.load(v);
+                        Held<R, Bytes> here = *reinterpret_cast<const Vec*>(from.at(v));
                         if constexpr (which != 1 && which != 2 && which != 4) in_register(here);
 #pragma GCC unroll 3
                         for (std::size_t q = 0; q < 3; ++q)
@@ -146,7 +149,7 @@ TESSERA_INLINE void sparse_block_of_three(const SparseOrder& p, const R* values,
             for (std::size_t q = 0; q < 3; ++q) {
                 auto there = to(q);
 #pragma GCC unroll 8
-                for (std::size_t v = 0; v < N; ++v) there.store(v, sum[q][v]);
+                for (std::size_t v = 0; v < N; ++v) *reinterpret_cast<Vec*>(there.at(v)) = sum[q][v];
             }
         }
 }
