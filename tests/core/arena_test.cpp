@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <initializer_list>
 #include <new>
 #include <numeric>
 #include <thread>
@@ -109,6 +111,58 @@ TEST_CASE("negative control: cold work goes to the heap every time") {
     const auto first = heap_calls(work);
     CHECK(first > 0);
     CHECK(heap_calls(work) == first);
+}
+
+TEST_CASE_TEMPLATE("a copy has the numbers of the original and room of its own", T, float, double, std::uint16_t) {
+    for (const std::size_t n : {0, 1, 17, 7850}) {
+        Vec<T> from(n);
+        std::iota(from.begin(), from.end(), T(1));
+        const Vec<T> copy = from;
+        Vec<T> longer(n + 5, T(9)), shorter(n / 2, T(9));
+        longer = from;
+        shorter = from;
+        const Vec<T>& itself = from;
+        from = itself;
+        for (const auto* each : std::initializer_list<const Vec<T>*>{&copy, &longer, &shorter, &from}) {
+            REQUIRE(each->size() == n);
+            for (std::size_t i = 0; i < n; ++i) REQUIRE((*each)[i] == static_cast<T>(T(1) + static_cast<T>(i)));
+        }
+        if (n == 0) continue;
+        from[0] = T(77);
+        CHECK(copy[0] == T(1));
+        CHECK(longer[0] == T(1));
+        CHECK(shorter[0] == T(1));
+    }
+}
+
+TEST_CASE("what is no plain number is copied by its own constructor") {
+    struct Counted {
+        std::size_t* copies;
+        explicit Counted(std::size_t& n) : copies(&n) {}
+        Counted(const Counted& from) : copies(from.copies) { ++*copies; }
+        Counted& operator=(const Counted&) = delete;
+    };
+    std::size_t copies = 0;
+    Vec<Counted> from;
+    from.reserve(3);
+    for (int i = 0; i < 3; ++i) from.emplace_back(copies);
+    const Vec<Counted> copy = from;
+    CHECK(copies == 3);
+    const Vec<Counted> moved = std::move(from);
+    CHECK(copies == 3);
+
+    const Vec<Vec<double>> rows(3, Vec<double>(10, 2.0));
+    Vec<Vec<double>> others = rows;
+    others[1][4] = 5;
+    CHECK(rows[1][4] == 2.0);
+    CHECK(others[2] == rows[2]);
+}
+
+TEST_CASE("a copy keeps its bits, as a number that is none does") {
+    const float quiet = std::bit_cast<float>(0x7fc12345u), loud = std::bit_cast<float>(0xff812345u);
+    const Vec<float> from{quiet, -0.0f, loud}, copy = from;
+    for (std::size_t i = 0; i < 3; ++i)
+        CHECK(std::bit_cast<std::uint32_t>(copy[i]) == std::bit_cast<std::uint32_t>(from[i]));
 }
 
 TEST_CASE("a released block is the next one of its size") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Vectors with value semantics and no heap traffic in a warm round.
 //
-// Vec<T> is std::vector over an allocator that takes 64-byte aligned blocks from the arena the current
+// Vec<T> is a std::vector over an allocator that takes 64-byte aligned blocks from the arena the current
 // thread stands in. A released block goes to the arena of the thread that releases it: blocks are not
 // owned, so an upload born in a worker may die in the server, and any Vec may outlive every arena.
 // Workers have an arena each and share a parent, which catches what the server lets go after a round and
@@ -12,6 +12,7 @@
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -158,6 +159,23 @@ private:
     std::array<std::size_t, 256> count_{}, missed_{};
 };
 
+namespace detail {
+// Walks over n numbers that are to be written later.
+struct Unwritten {
+    using iterator_category = std::random_access_iterator_tag;
+    using value_type = Unwritten;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const Unwritten*;
+    using reference = Unwritten;
+    difference_type place = 0;
+
+    Unwritten operator*() const { return *this; }
+    Unwritten& operator++() { return ++place, *this; }
+    friend difference_type operator-(Unwritten a, Unwritten b) { return a.place - b.place; }
+    friend bool operator==(Unwritten, Unwritten) = default;
+};
+}  // namespace detail
+
 template <class T>
 struct ArenaAllocator {
     using value_type = T;
@@ -169,11 +187,39 @@ struct ArenaAllocator {
 
     T* allocate(std::size_t n) { return static_cast<T*>(Arena::allocate(n * sizeof(T))); }
     void deallocate(T* p, std::size_t n) noexcept { Arena::release(p, n * sizeof(T)); }
+    void construct(T*, detail::Unwritten) noexcept { static_assert(std::is_trivially_copyable_v<T>); }
     friend bool operator==(ArenaAllocator, ArenaAllocator) { return true; }
 };
 
+// Copies of plain numbers are one memcpy. The standard vector copies number by number for every allocator but its own,
+// which took a fifth of the time of a client that makes one step.
 template <class T>
-using Vec = std::vector<T, ArenaAllocator<T>>;
+class Vec : public std::vector<T, ArenaAllocator<T>> {
+    using Base = std::vector<T, ArenaAllocator<T>>;
+
+public:
+    using Base::Base;
+    Vec() = default;
+    Vec(Vec&&) = default;
+    Vec(const Vec& from) : Base(copy(from)) {}
+    Vec& operator=(Vec&&) = default;
+    Vec& operator=(const Vec& from) {
+        if (from.size() > this->capacity()) return *this = Vec(from);
+        Base::operator=(from);
+        return *this;
+    }
+
+private:
+    static Base copy(const Base& from) {
+        if constexpr (std::is_trivially_copyable_v<T>) {
+            Base to(detail::Unwritten{}, detail::Unwritten{static_cast<std::ptrdiff_t>(from.size())});
+            if (!from.empty()) std::memcpy(to.data(), from.data(), from.size() * sizeof(T));
+            return to;
+        } else {
+            return from;
+        }
+    }
+};
 
 // Room for n numbers whose values do not matter yet; a Vec would write zeros first.
 template <class T>
