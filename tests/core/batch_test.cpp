@@ -119,6 +119,26 @@ TEST_CASE("a row is lent where it lies only when it is of the batch's type") {
     }
 }
 
+TEST_CASE_TEMPLATE("a batch over converted rows reads those, and forgets them for other examples", R, float, double) {
+    const auto examples = stored(Storage::bytes);
+    const std::vector<Index> ids{3, 0, 2}, others{1};
+    const Key draw = Key{9}(1);
+    const Batch<R> batch(examples, ids, {}, &draw);
+    const std::vector<R> rows{9, 8, 7, 6, 5, 4, 3, 2, 1};  // not what the bytes say: one sees which are read
+    const Batch<R> over = batch.over(rows.data());
+    CHECK(plain(over.inputs()) == rows);
+    CHECK(over.row(1) == rows.data() + 3);
+    CHECK(over.bytes(1) == nullptr);
+    CHECK_NOTHROW(over.fetch(0));
+    CHECK(over.label(0) == 0);
+    CHECK(over.draw() == draw);
+    CHECK(over.part(1, 2).row(1) == rows.data() + 6);
+    CHECK(over.evaluated().row(2) == rows.data() + 6);
+    CHECK(over.drawn(Key{3}).row(2) == rows.data() + 6);
+    CHECK(plain(over.of(others).inputs()) == std::vector<R>{10, 11, 12});
+    CHECK(plain(batch.inputs()) == std::vector<R>{255, 128, 64, 0, 1, 2, 20, 21, 22});
+}
+
 TEST_CASE("bytes are shifted and scaled when read; other storages are not") {
     const std::vector<Index> ids{1};
     for (const Storage storage : storages) {

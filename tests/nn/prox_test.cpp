@@ -4,6 +4,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include <tessera/divergence/bernoulli.hpp>
@@ -15,6 +18,7 @@
 
 #include <support/bits.hpp>
 #include <support/finite_differences.hpp>
+#include <support/kernel_sets.hpp>
 #include <support/toy_data.hpp>
 #include <support/toy_numbers.hpp>
 
@@ -100,6 +104,39 @@ TEST_CASE("descent toward mu: where D is Euclidean the general geometry gives th
     CHECK(away(4) < away(1));
     CHECK(away(1) < away(0));
     CHECK(away(4) > 0);
+}
+
+TEST_CASE_TEMPLATE("five steps on a batch of bytes are five times one step, bit for bit", R, float, double) {
+    constexpr std::size_t width = 48, examples = 9;  // three cache lines of floats: rows are read in place
+    using Bytes = nn::Mclr<width, Toy::classes, R>;
+    std::vector<std::uint8_t> pixels;
+    std::vector<std::int32_t> labels;
+    std::vector<Index> ids;
+    for (std::size_t i = 0; i < examples; ++i) {
+        labels.push_back(static_cast<std::int32_t>(i % Toy::classes));
+        ids.push_back(static_cast<Index>((5 * i + 3) % examples));
+        for (std::size_t j = 0; j < width; ++j) pixels.push_back(static_cast<std::uint8_t>(i * 31 + j * 7));
+    }
+    const Examples stored{.size = examples, .width = width, .storage = Storage::bytes, .rows = pixels.data(),
+                          .shift = 72.97f, .scale = 1 / 90.0f, .labels = labels.data(), .classes = Toy::classes};
+    const Bytes net;
+    Workspace<R> workspace;
+    const Site<Bytes> at{.model = &net, .examples = &stored, .ids = ids, .workspace = &workspace};
+    const auto b = at.everything();
+    const auto start = support::toy_numbers<R>(Bytes::parameters, 1);
+    const auto center = support::toy_numbers<R>(Bytes::parameters, 2);
+    const Vec<R> mu(center.begin(), center.end());
+    const auto end = [&](std::size_t calls, std::size_t steps) {
+        Vec<R> x(start.begin(), start.end());
+        for (std::size_t i = 0; i < calls; ++i)
+            nn::descend_prox(at, x, b, steps, rule::Sgd{.rate = 0.02}, divergence::Gaussian{}, mu, 2);
+        return x;
+    };
+    support::for_each_kernel_set([&](std::string_view set) {
+        CAPTURE(set);
+        CHECK(support::same_bits(end(1, 5), end(5, 1)));
+        CHECK_FALSE(support::same_bits(end(1, 4), end(5, 1)));
+    });
 }
 
 }  // namespace prox_test

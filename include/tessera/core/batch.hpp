@@ -43,24 +43,26 @@ public:
 
     // Row i where it lies, or null when it has to be converted first.
     const R* row(std::size_t i) const {
+        if (rows_) return rows_ + i * width();
         constexpr auto same = std::is_same_v<R, float> ? Storage::float32 : Storage::float64;
         if (examples_->storage != same) return nullptr;
         return static_cast<const R*>(examples_->rows) + ids_[i] * width();
     }
     const std::uint8_t* bytes(std::size_t i) const {
-        if (examples_->storage != Storage::bytes) return nullptr;
+        if (rows_ || examples_->storage != Storage::bytes) return nullptr;
         return static_cast<const std::uint8_t*>(examples_->rows) + ids_[i] * width();
     }
 
     // Asks memory for the bytes of row i, if there is one: a batch lies in no order, so nobody else foresees its rows.
     // (Inlined, for GCC drops a call that does nothing else.)
     [[gnu::always_inline]] void fetch(std::size_t i) const {
-        if (examples_->storage != Storage::bytes || i >= size()) return;
+        if (rows_ || examples_->storage != Storage::bytes || i >= size()) return;
         const std::uint8_t *row = bytes(i), *end = row + width();
         for (; row < end; row += alignment) __builtin_prefetch(row);
     }
 
     void read(std::size_t i, Out<R> out) const {
+        if (rows_) return convert(row(i), out);
         const std::size_t begin = ids_[i] * width();
         switch (examples_->storage) {
             case Storage::float32: convert(static_cast<const float*>(examples_->rows) + begin, out); return;
@@ -101,19 +103,25 @@ public:
 
     bool training() const { return training_; }
     Key draw() const { return draw_; }
-    Batch evaluated() const { return Batch(*examples_, ids_, weights_); }
+    // The same examples, whose rows are read from size() x width() numbers that somebody converted already.
+    Batch over(const R* rows) const {
+        Batch b = *this;
+        b.rows_ = rows;
+        return b;
+    }
+    Batch evaluated() const { return Batch(*examples_, ids_, weights_).over(rows_); }
     Batch drawn(Key draw) const {  // under another draw, if it has one
         Batch b = *this;
         b.draw_ = draw;
         return b;
     }
     Batch of(std::span<const Index> ids) const {  // other examples, all else alike
-        Batch b = *this;
+        Batch b = over(nullptr);
         b.ids_ = ids;
         return b;
     }
     Batch part(std::size_t begin, std::size_t count) const {
-        Batch b = *this;
+        Batch b = over(rows_ ? rows_ + begin * width() : nullptr);
         b.ids_ = ids_.subspan(begin, count);
         return b;
     }
@@ -127,6 +135,7 @@ private:
     const Examples* examples_;
     std::span<const Index> ids_;
     In<R> weights_;
+    const R* rows_ = nullptr;
     bool training_;
     Key draw_;
 };
