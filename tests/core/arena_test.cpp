@@ -114,7 +114,7 @@ TEST_CASE("negative control: cold work goes to the heap every time") {
 }
 
 TEST_CASE_TEMPLATE("a copy has the numbers of the original and room of its own", T, float, double, std::uint16_t) {
-    for (const std::size_t n : {0, 1, 17, 7850}) {
+    for (const std::size_t n : {0u, 1u, 17u, 7850u}) {
         Vec<T> from(n);
         std::iota(from.begin(), from.end(), T(1));
         const Vec<T> copy = from;
