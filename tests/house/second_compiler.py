@@ -132,8 +132,8 @@ def self_test(name):
             source.write_text(text)
             wrong += check(name, commands, source) != expected
         wrong += check(name, commands, root / "absent.cpp") != 1
-        for parts, expected in programs.items():
-            wrong += check_run(name, commands, [root / f"{part}.cpp" for part in parts]) != expected
+        for members, expected in programs.items():
+            wrong += check_run(name, commands, [root / f"{member}.cpp" for member in members]) != expected
     all_cases = len(cases) + 1 + len(programs)
     print(f"self-test: {all_cases - wrong} of {all_cases} as expected")
     return 1 if wrong else 0
@@ -149,6 +149,8 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     if arguments.self_test:
         sys.exit(self_test(arguments.compiler))
+    if not arguments.commands or not arguments.source:
+        parser.error("--commands and at least one --source say what to read")
     if arguments.run:
         sys.exit(check_run(arguments.compiler, arguments.commands, arguments.source))
     sys.exit(max(check(arguments.compiler, arguments.commands, source) for source in arguments.source))
