@@ -35,6 +35,14 @@ Vec<double> inside(std::uint64_t seed) {  // of all the domains
     for (const double v : support::toy_numbers<double>(Net::parameters, seed)) x.push_back(0.5 + 0.4 * v);
     return x;
 }
+// Changes the examples after every step.
+struct Spoiling : divergence::Gaussian {
+    std::vector<std::uint8_t>& bytes;
+    template <class R>
+    void project(Out<R>) const {
+        for (auto& byte : bytes) byte = static_cast<std::uint8_t>(byte + 1);
+    }
+};
 }  // namespace
 
 TEST_CASE("a step goes down the slope of f + lambda D") {
@@ -136,6 +144,18 @@ TEST_CASE_TEMPLATE("five steps on a batch of bytes are five times one step, bit 
         CAPTURE(set);
         CHECK(support::same_bits(end(1, 5), end(5, 1)));
         CHECK_FALSE(support::same_bits(end(1, 4), end(5, 1)));
+
+        // Bytes that change after the first step are seen by those who read them again: tiles, and single steps.
+        const auto bytes = pixels;
+        const auto spoilt = [&](std::size_t calls, std::size_t steps) {
+            Vec<R> x(start.begin(), start.end());
+            for (std::size_t i = 0; i < calls; ++i)
+                nn::descend_prox(at, x, b, steps, rule::Sgd{.rate = 0.02}, Spoiling{{}, pixels}, mu, 2);
+            pixels = bytes;
+            return x;
+        };
+        CHECK(support::same_bits(spoilt(1, 5), end(1, 5)) == (set != "amx"));
+        CHECK_FALSE(support::same_bits(spoilt(5, 1), end(5, 1)));
     });
 }
 
