@@ -51,27 +51,25 @@ struct Bytes {
     std::vector<std::uint8_t> pixels;
     std::vector<Index> ids;
     kernels::ByteRows rows;
-    std::vector<double> exact, magnitude;  // of (byte - c) - e, tiles see the two apart
+    std::vector<double> exact, magnitude;  // of byte - shift, tiles see the two apart
 
     Bytes(Shape s, float shift, float scale) : pixels(s.batch * s.in), ids(s.batch) {
         Stream draw(Key{s.batch * 1000 + s.in});
         for (auto& p : pixels) p = static_cast<std::uint8_t>(draw.below(256));
         for (auto& id : ids) id = static_cast<Index>(draw.below(s.batch));
         rows = {pixels.data(), ids.data(), shift, scale};
-        const double whole = std::round(static_cast<double>(shift));
-        const double rest = std::abs(static_cast<double>(shift) - whole);
         for (std::size_t b = 0; b < s.batch; ++b)
             for (std::size_t i = 0; i < s.in; ++i) {
                 const double byte = pixels[ids[b] * s.in + i];
                 exact.push_back((byte - static_cast<double>(shift)) * static_cast<double>(scale));
-                magnitude.push_back((std::abs(byte - whole) + rest) * static_cast<double>(scale));
+                magnitude.push_back((byte + static_cast<double>(shift)) * static_cast<double>(scale));
             }
     }
 };
 
 // Back, a tile product rounds 16 times per half of a pair, then twice; a sum takes three of them per block of 32. Before and
 // after that: bytes, shift, scale, bias, rate, pull. Terms of a number add up to at most 1.02 of its magnitude. Forward only
-// weights are rounded, by 2^-22 of their row's largest, which is four times a float's rounding.
+// weights are rounded, by half a unit or 2^-22 of their row's largest, which is four times a float's rounding.
 std::size_t roundings(std::size_t depth) { return 3 * ((depth + 31) / 32) + 32; }
 
 bool affine_agrees(Shape s, float shift, float tampered = 0) {
@@ -172,7 +170,7 @@ data::Dataset pictures(std::uint64_t seed) {
 
 // Five steps of batch 20.
 template <class M>
-Vec<real<M>> trained(const data::Dataset& data, const Vec<float>& from, double pull) {
+Vec<real<M>> trained(const data::Dataset& data, const Vec<float>& from, double rate, double pull) {
     using R = real<M>;
     const M model;
     Vec<R> w(from.begin(), from.end());
@@ -180,7 +178,7 @@ Vec<real<M>> trained(const data::Dataset& data, const Vec<float>& from, double p
     for (std::size_t t = 0; t < 5; ++t) {
         std::vector<Index> ids(20);
         for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<Index>(t * 20 + i);
-        Step<R> step{.rate = 0.05};
+        Step<R> step{.rate = rate};
         if (pull > 0) step.terms = {.toward = anchor, .pull = pull};
         model.step(w, Batch<R>(data.examples(), ids), step);
     }
@@ -203,16 +201,18 @@ Offset offset(const Vec<float>& w, const Vec<double>& exact) {
 
 // Both errors are those of storing weights in float five times: weights of the second layer are below 1/8, and half a
 // unit in the last place of those is 2^-28. Which of two neighbours a number falls on is luck of at most that; of a
-// mean over 79,510 of them it is 1/sqrt(79,510) < 1 %.
-bool no_larger(Offset tiles, Offset fp32) {
-    return tiles.largest <= fp32.largest + std::ldexp(1.0, -28) && tiles.typical <= 1.01 * fp32.typical;
+// mean over 79,510 of them it is 1/sqrt(79,510) < 1 %. Without a pull, tiles of w round the first layer twice a step, and
+// what slopes of two terms lose is less than a third rounding: sqrt(3). With one, weights shrink by a fifth a step, and a
+// sixth of the error is the forward pass, which sees 22 bits of them.
+bool no_larger(Offset tiles, Offset fp32, bool pulled) {
+    return tiles.largest <= fp32.largest + std::ldexp(1.0, -28) && tiles.typical <= (pulled ? 1.17 : 1.74) * fp32.typical;
 }
 
 }  // namespace
 
 TEST_CASE("software tiles: TDPBF16PS adds first and second elements of pairs apart, and rounds each sum") {
     kernels::tiles::Shapes shapes;
-    kernels::tiles::shape(shapes, 1, 1, 2);
+    kernels::tiles::shape(shapes, 1, 2);
     Tiles unit;
     unit.configure(shapes);
     const auto bf16 = [](float x) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16); };
@@ -262,11 +262,13 @@ TEST_CASE("software tiles: shapes that the processor would refuse are faults") {
     Tiles unit;
     CHECK_THROWS_AS(unit.zero<0>(), std::logic_error);  // not configured
     kernels::tiles::Shapes good;
-    kernels::tiles::shape(good, 16, 4, 11);
-    CHECK_NOTHROW(unit.configure(good));
+    kernels::tiles::shape(good, 16, 11);
+    auto bad = good;
+    bad.rows[2] = 4;
+    CHECK_NOTHROW(unit.configure(bad));
     CHECK_NOTHROW(unit.multiply<0, 4, 6>());
     CHECK_THROWS_AS((unit.multiply<2, 4, 6>()), std::logic_error);  // 4 rows of sums, 16 of factors
-    auto bad = good;
+    bad = good;
     bad.rows[5] = 0;
     CHECK_THROWS_AS(unit.configure(bad), std::logic_error);  // bytes without rows
     bad = good;
@@ -290,58 +292,146 @@ std::vector<float> weights_seen(const std::vector<float>& w, std::size_t in, std
     return y;
 }
 
-TEST_CASE("tiles: weights are the nearest multiples of a unit, 2^-22 to 2^-20 of their row's largest") {
+// How far weights that a layer sees may be from those it has: half a unit, a quarter each for rounding the product (where
+// it is not fused) and the answer, an eighth for the inverse. A unit is 2^-22 of the row's largest and 1 % more; in rows of
+// more than four registers, of which some are looked at, twice the largest of those.
+double largest_of(const std::vector<float>& w, std::size_t in, std::size_t o) {
+    float largest = 0;
+    for (std::size_t i = 0; i < in; ++i) largest = std::max(largest, std::abs(w[o * in + i]));
+    return static_cast<double>(largest);
+}
+double farthest(const std::vector<float>& w, const std::vector<float>& seen, std::size_t in, std::size_t o) {
+    const std::size_t out = w.size() / in;
+    double most = 0;
+    for (std::size_t i = 0; i < in; ++i)
+        most = std::max(most, std::abs(static_cast<double>(seen[i * out + o]) - static_cast<double>(w[o * in + i])));
+    return most / (0x1p-22 * largest_of(w, in, o));
+}
+constexpr double of_all = 1.125 * 1.01, of_some = 1.125 * 2;
+
+TEST_CASE("tiles: weights are multiples of a unit, 2^-22 of their row's largest") {
     const std::size_t in = 70, out = 20;
     auto w = toy_numbers<float>(out * in, 1);
     for (std::size_t o = 0; o < out; ++o)
         for (std::size_t i = 0; i < in; ++i) w[o * in + i] = std::ldexp(w[o * in + i], 3 * static_cast<int>(o) - 30);
-    const auto y = weights_seen(w, in, out);
-    std::size_t finer = 0;
+    const auto seen = weights_seen(w, in, out);
     for (std::size_t o = 0; o < out; ++o) {
-        float largest = 0;
-        for (std::size_t i = 0; i < in; ++i) largest = std::max(largest, std::abs(w[o * in + i]));
-        // The finer one, unless the largest weight is within 0.8 % of a power of two.
-        const int power = std::ilogb(largest);
-        const bool close = largest >= std::ldexp(1 - 0x20400 / 0x1p24f, power + 1);
-        const float unit = std::ldexp(1.0f, power - (close ? 20 : 21));
-        for (std::size_t i = 0; i < in; ++i) {
-            CHECK(y[i * out + o] == std::nearbyint(w[o * in + i] / unit) * unit);
-            finer += y[i * out + o] != std::nearbyint(w[o * in + i] / unit * 2) * unit / 2;
-        }
+        CHECK(farthest(w, seen, in, o) <= of_all);
+        CHECK(farthest(w, seen, in, o) > of_all / 4);  // no finer than that
     }
-    CHECK(finer > in * out / 4);  // half of them have another bit that the unit does not show, if they have so many
 }
 
 TEST_CASE("tiles: digits hold the largest weight of a row, however close it is to a power of two") {
     const std::size_t in = 3;
     for (const float sign : {1.0f, -1.0f})
-        for (std::uint32_t below = 0x1f000; below < 0x21000; below += 13) {
+        for (std::uint32_t below = 0; below < 0x21000; below += 1301) {
             const float largest = sign * std::bit_cast<float>(std::uint32_t{0x3f000000} - below);
-            const auto y = weights_seen({0.125f, largest, -0.25f}, in, 1);
-            CHECK(std::abs(y[1] - largest) <= std::ldexp(1.0f, -22));  // half of the coarser unit
-            CHECK(y[0] == 0.125f);
-            CHECK(y[2] == -0.25f);
+            const std::vector<float> w{0.125f, largest, -0.25f};
+            CHECK(farthest(w, weights_seen(w, in, 1), in, 0) <= of_all);
         }
 }
 
-TEST_CASE("tiles: a row with a weight that is no number answers so, and no other row does") {
-    const std::size_t in = 70, out = 20;
-    const float huge = std::ldexp(1.0f, 126);
-    for (const float bad : {std::nanf(""), -std::nanf(""), HUGE_VALF, -HUGE_VALF, huge, -huge})
-        for (const std::size_t at : {0u, 33u, 69u}) {
-            auto w = toy_numbers<float>(out * in, 1);
-            const auto good = weights_seen(w, in, out);
-            w[17 * in + at] = bad;
-            const auto y = weights_seen(w, in, out);
-            for (std::size_t j = 0; j < y.size(); ++j) {
-                if (j % out == 17) CHECK(std::isnan(y[j]));
-                else CHECK(y[j] == good[j]);
-            }
+TEST_CASE("tiles: a weight that is larger than some of its row let expect is seen like the others") {
+    const std::size_t in = 16 * 13, out = 50, at = 16 + 5;  // registers 0, 3, 6, 9 and 12 are looked at
+    auto w = toy_numbers<float>(out * in, 1);
+    const auto expected = [&](std::size_t o) {
+        float most = 0;
+        for (std::size_t i = 0; i < in; ++i)
+            if (i / 16 % 3 == 0) most = std::max(most, std::abs(w[o * in + i]));
+        return most;
+    };
+    const auto seen = weights_seen(w, in, out);
+    bool coarser = false;
+    for (std::size_t o = 0; o < out; ++o) {
+        CHECK(farthest(w, seen, in, o) <= of_some);
+        coarser |= farthest(w, seen, in, o) > of_all;
+    }
+    CHECK(coarser);
+
+    for (const float times : {1.9f, 2.1f, -2.1f, 5.0f, -5.0f, 40.0f, -1000.0f, 1e30f}) {
+        CAPTURE(times);
+        auto larger = w;
+        larger[20 * in + at] = times * expected(20);  // in the second 16 rows
+        const auto all = weights_seen(larger, in, out);
+        for (std::size_t o = 0; o < out; ++o) {
+            CAPTURE(o);
+            if (o < 16 || std::abs(times) < 2) CHECK(farthest(larger, all, in, o) <= of_some);
+            else CHECK(farthest(larger, all, in, o) <= of_all);  // from there on all weights are looked at
         }
-    std::vector<float> none(out * in, 0.0f);
-    CHECK(weights_seen(none, in, out) == std::vector<float>(in * out, 0.0f));
-    none[5 * in + 3] = std::ldexp(1.0f, -120);  // below any unit there is
-    CHECK(weights_seen(none, in, out) == std::vector<float>(in * out, 0.0f));
+    }
+}
+
+TEST_CASE("tiles: a row with a weight that is no number answers so, and no other row does") {
+    for (const std::size_t in : {70u, 208u}) {  // of the longer rows some weights are looked at
+        const std::size_t out = 20;
+        for (const float bad : {std::nanf(""), -std::nanf(""), HUGE_VALF, -HUGE_VALF})
+            for (const std::size_t at : {0u, 33u, 69u}) {
+                auto w = toy_numbers<float>(out * in, 1);
+                w[17 * in + at] = bad;
+                const auto y = weights_seen(w, in, out);
+                for (std::size_t j = 0; j < y.size(); ++j)
+                    if (j % out == 17) CHECK(std::isnan(y[j]));
+                for (std::size_t o = 0; o < out; ++o)
+                    if (o != 17) CHECK(farthest(w, y, in, o) <= of_some);
+            }
+        auto w = toy_numbers<float>(out * in, 1);
+        w[17 * in + 33] = std::ldexp(1.0f, 127);
+        CHECK(farthest(w, weights_seen(w, in, out), in, 17) <= of_all);
+        std::vector<float> none(out * in, 0.0f);
+        CHECK(weights_seen(none, in, out) == std::vector<float>(in * out, 0.0f));
+        none[5 * in + 3] = std::ldexp(1.0f, -122);  // below any unit there is
+        CHECK(weights_seen(none, in, out) == std::vector<float>(in * out, 0.0f));
+    }
+}
+
+// One update with slopes so small that tiles of w take two terms; the largest error in last places of `largest`.
+template <std::size_t Terms>
+double places_off(Shape s, std::vector<float> w, float largest, float rate) {
+    const Bytes x(s, 72.97f, 1 / 90.0f);
+    const auto dy = toy_numbers<float>(s.batch * s.out, 3);
+    auto exact = converted<double>(w);
+    update_in_tiles<Terms>(dy.data(), x.rows, w.data(), s, {}, {.rate = rate, .decay = 0, .pull = 0, .momentum = 0});
+    const auto wide_dy = converted<double>(dy);
+    kernels::reference::affine_update(wide_dy.data(), x.exact.data(), exact.data(), s.batch, s.in, s.out,
+                                      kernels::UpdatePulls<double>{}, kernels::UpdateNumbers<double>{rate, 0, 0, 0});
+    double most = 0;
+    for (std::size_t j = 0; j < s.out * s.in; ++j) most = std::max(most, std::abs(static_cast<double>(w[j]) - exact[j]));
+    return most / std::ldexp(1.0, std::ilogb(largest) - 23);
+}
+
+TEST_CASE("tiles: small slopes go in two terms, and what they lose is less than rounding the largest weights") {
+    // Slopes have up to rate / 90 a byte, and 256 places of a weight just below 1 are 1.5e-5. Each loses at most 2^-10 of a
+    // place a byte, of either sign: 0.4 places is usual for 21 of them. Five times that, and w is rounded twice.
+    for (const Shape s : {Shape{20, 784, 20}, Shape{20, 40, 17}, Shape{1, 16, 16}, Shape{30, 33, 5}}) {
+        CAPTURE(s.in);
+        const auto w = toy_numbers<float>(s.out * s.in + s.out, 5);
+        for (const float rate : {1e-6f, 1e-4f, 1e-3f}) {
+            CAPTURE(rate);
+            CHECK(places_off<3>(s, w, 0.99f, rate) <= 3);
+        }
+        CHECK(places_off<1>(s, w, 0.99f, 1e-3f) > 100);
+    }
+}
+
+TEST_CASE("tiles: beside a huge weight small ones still move by slopes of 14 bits") {
+    const Shape s{20, 64, 16};
+    auto w = toy_numbers<float>(s.out * s.in + s.out, 5);
+    for (std::size_t j = 0; j < s.out * s.in; ++j) w[j] = 0;
+    for (std::size_t o = 0; o < s.out; ++o) w[o * s.in + o] = 1e6f;
+    const Bytes x(s, 72.97f, 1 / 90.0f);
+    const auto dy = toy_numbers<float>(s.batch * s.out, 3);
+    auto exact = converted<double>(w);
+    update_in_tiles<3>(dy.data(), x.rows, w.data(), s, {}, {.rate = 1e-3f, .decay = 0, .pull = 0, .momentum = 0});
+    const auto wide_dy = converted<double>(dy);
+    kernels::reference::affine_update(wide_dy.data(), x.exact.data(), exact.data(), s.batch, s.in, s.out,
+                                      kernels::UpdatePulls<double>{}, kernels::UpdateNumbers<double>{1e-3, 0, 0, 0});
+    double off = 0, moved = 0;
+    for (std::size_t j = 0; j < s.out * s.in; ++j)
+        if (j % s.in != j / s.in) {
+            off = std::max(off, std::abs(static_cast<double>(w[j]) - exact[j]));
+            moved = std::max(moved, std::abs(exact[j]));
+        }
+    CHECK(off < moved * 0x1p-14);
 }
 
 TEST_CASE("tiles: forward and update agree with the plain loops around every tile") {
@@ -368,28 +458,32 @@ TEST_CASE("tiles: the bound notices one weight that is off by a thousandth") {
 
 TEST_CASE("tiles: five training steps err no more than in fp32, with fewer terms they do") {
     if (!kernels::supported(kernels::Set::avx512)) return;  // what is not in tiles runs as avx512
-    for (const double pull : {0.0, 2.0}) {
-        CAPTURE(pull);
-        const auto data = pictures(7);
-        const auto start = initial_parameters(Net<float, backend::Simd>{}, Key{7});
-        const auto exact = trained<Net<double, backend::Simd>>(data, start, pull);
-        const auto of = [&]<class Backend>(kernels::Set set, Backend) {
-            const Active active(set);
-            return offset(trained<Net<float, Backend>>(data, start, pull), exact);
-        };
-        const Offset fp32 = of(kernels::Set::avx512, backend::Simd{});
-        SoftwareTiles<3>::products = 0;
-        const Offset three = of(kernels::Set::amx, SoftwareTiles<3>{});
-        CHECK(SoftwareTiles<3>::products > 0);  // the network did hand over bytes
-        CAPTURE(fp32.largest);
-        CAPTURE(fp32.typical);
-        CAPTURE(three.largest);
-        CAPTURE(three.typical);
-        CHECK(no_larger(three, fp32));
-        if (kernels::supported(kernels::Set::amx)) CHECK(no_larger(of(kernels::Set::amx, backend::Simd{}), fp32));
-        CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<1>{}), fp32));
-        CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<2>{}), fp32));
-    }
+    for (const double rate : {0.01, 0.05, 0.1})
+        for (const double pull : {0.0, 2.0}) {
+            CAPTURE(rate);
+            CAPTURE(pull);
+            const auto data = pictures(7);
+            const auto start = initial_parameters(Net<float, backend::Simd>{}, Key{7});
+            const auto exact = trained<Net<double, backend::Simd>>(data, start, rate, pull);
+            const auto of = [&]<class Backend>(kernels::Set set, Backend) {
+                const Active active(set);
+                return offset(trained<Net<float, Backend>>(data, start, rate, pull), exact);
+            };
+            const Offset fp32 = of(kernels::Set::avx512, backend::Simd{});
+            SoftwareTiles<3>::products = 0;
+            const Offset three = of(kernels::Set::amx, SoftwareTiles<3>{});
+            CHECK(SoftwareTiles<3>::products > 0);  // the network did hand over bytes
+            CAPTURE(fp32.largest);
+            CAPTURE(fp32.typical);
+            CAPTURE(three.largest);
+            CAPTURE(three.typical);
+            CHECK(no_larger(three, fp32, pull > 0));
+            if (kernels::supported(kernels::Set::amx))
+                CHECK(no_larger(of(kernels::Set::amx, backend::Simd{}), fp32, pull > 0));
+            CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<1>{}), fp32, pull > 0));
+            if (rate > 0.01 || pull > 0)  // else two terms are what most slopes have
+                CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<2>{}), fp32, pull > 0));
+        }
 }
 
 TEST_CASE("tiles: gradients, other inputs and other sets are not theirs") {
@@ -505,15 +599,18 @@ TEST_CASE("tiles: the processor's agree with those in software") {
             kernels::tiles::affine(unit, x.rows, w.data(), w.data() + s.out * s.in, y.data(), s.batch, s.in, s.out);
         else kernels::reference::affine<float>(nullptr, w.data(), w.data(), y.data(), s.batch, 0, s.out);
         kernels::affine(x.rows, w.data(), w.data() + s.out * s.in, y2.data(), s.batch, s.in, s.out);
-        update_in_tiles<3>(dy.data(), x.rows, u.data(), s, {}, {0.1f, 0, 0, 0});
-        kernels::affine_update(dy.data(), x.rows, u2.data(), s.batch, s.in, s.out, {}, {0.1f, 0, 0, 0});
-        // Tiles give the same bits; around them one of the two may fuse a multiplication with an addition.
+        for (const float rate : {0.1f, 1e-3f}) {  // with three terms, and with two
+            update_in_tiles<3>(dy.data(), x.rows, u.data(), s, {}, {rate, 0, 0, 0});
+            kernels::affine_update(dy.data(), x.rows, u2.data(), s.batch, s.in, s.out, {}, {rate, 0, 0, 0});
+        }
+        // Tiles give the same bits; around them one of the two may fuse a multiplication with an addition. Then a weight may be
+        // seen as the unit next to it, 2^-21 of the largest; of up to 784 of them that adds up to less than 1e-5.
         const auto most = [](const std::vector<float>& a, const std::vector<float>& b) {
             float d = 0;
             for (std::size_t j = 0; j < a.size(); ++j) d = std::max(d, std::abs(a[j] - b[j]) / (1 + std::abs(b[j])));
             return d;
         };
-        CHECK(most(y2, y) < 1e-6f);
+        CHECK(most(y2, y) < 1e-5f);
         CHECK(most(u2, u) < 1e-6f);
     });
 }

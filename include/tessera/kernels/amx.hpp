@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Affine layers on 8-bit inputs in matrix tiles (kernel set amx): forward pass and fused update.
 //
-// Forward, bytes multiply bytes and sums are whole numbers of 32 bits: weights go in as three digits of base 256, in
-// units of 2^-22 to 2^-21 of their row's largest. Nothing is rounded but these weights, and sums once they are finished.
+// Forward, bytes multiply bytes and sums are whole numbers of 32 bits: weights go in as three digits of base 256, in units
+// of 2^-22 to 2^-21 of their row's largest. Nothing is rounded but these weights, and sums once they are finished.
 //
-// Back, tiles multiply bf16 (8 significant bits) and add up in fp32. A byte less a whole number of [0, 255] is exact in
-// bf16, and a slope goes in as three terms of 8 bits, which are all of its 24. An input is (byte - shift) * scale; with c
-// the whole number nearest to shift and e = shift - c, tiles see byte - c, and `- e` is one more example whose inputs are
-// all 1 and whose slope is that of all together. There is none when shift is whole.
+// Back, tiles multiply bf16 (8 significant bits) and add up in fp32. A byte is one; a slope goes in as terms of 8 bits. An
+// input is (byte - shift) * scale, and the shift is one more example, whose bytes are all 255 and whose slope is that of
+// all together. Tiles of w take the terms in place. Slopes below 256 last places of the largest weight need two: whole
+// places, which are exact to add, and 8 bits of what is left. Others have a third, which makes it all of a float. With a
+// pull, or more than 31 examples, sums of three terms are finished before w moves, which rounds it once.
 //
-// After five steps of rate 0.05 weights err no more than after those of the fp32 kernels, up to a rounding; with slopes of
-// two terms they do (both tested).
+// After five steps weights err no more than after those of the fp32 kernels, up to a rounding; with fewer terms they do
+// (both tested).
+//
+// Products are dear: with too many of them at a time, of factors that are not 0, the Xeon of docs/benchmarks.md goes from
+// 2.75 to 2.25 GHz, for all it does. Hence two terms where two do, bytes as they are (half of a picture is 0; less a mean
+// none would be), third terms only in rows that need one, and digits made in one go between products: 30 instead of 36 us.
 //
 // The tests run this code on the processor's tiles where it has them, and everywhere on reference/tiles.hpp, which does
 // what the manual says. In other kernel sets bytes are widened and the kernels of dense.hpp do the work; so are they for
@@ -28,58 +33,15 @@
 #include <tessera/core/arena.hpp>
 #include <tessera/core/view.hpp>
 #include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/tile_factors.hpp>
 #include <tessera/kernels/tiles.hpp>
 #include <tessera/kernels/vector.hpp>
 
 namespace tessera::kernels {
 
-// Examples of bytes where they lie; a feature is (byte - shift) * scale.
-struct ByteRows {
-    const std::uint8_t* examples = nullptr;
-    const Index* ids = nullptr;
-    float shift = 0, scale = 1;
-
-    const std::uint8_t* row(std::size_t i, std::size_t width) const { return examples + ids[i] * width; }
-};
-
 namespace tiles {
 
-// Right factors of the forward pass: [block of 64 inputs][16 columns at a time][4 inputs][column], and sums of columns.
-// Column 0 is of ones, then come the examples. Bytes are turned as dwords, so four inputs are i, i + 16, i + 32, i + 48.
-TESSERA_INLINE void pack_columns(const ByteRows& x, std::size_t batch, std::size_t in, std::uint32_t* to,
-                                 std::int32_t* sums) {
-    const std::size_t columns = batch + 1, across = (columns + lanes - 1) / lanes, whole = in / 64 * 64;
-    const Scratch<std::uint8_t> ones(in), nobody(in), ends(lanes * 64);
-    std::memset(ones.data(), 1, in);
-    std::memset(nobody.data(), 0, in);
-    std::memset(ends.data(), 0, lanes * 64);
-    for (std::size_t j = 0; j < across; ++j) {
-        const std::uint8_t *row[lanes], *end[lanes];
-        for (std::size_t i = 0; i < lanes; ++i) {
-            const std::size_t column = j * lanes + i;
-            row[i] = column == 0 ? ones.data() : column < columns ? x.row(column - 1, in) : nobody.data();
-            end[i] = ends.data() + i * 64;
-            std::memcpy(ends.data() + i * 64, row[i] + whole, in - whole);
-        }
-        Words total{};
-        for (std::size_t at = 0; at < in; at += 64) {
-            const std::uint8_t* const* from = at < whole ? row : end;
-            const std::size_t offset = at < whole ? at : 0;
-            std::uint32_t* const tile = to + (at / 64 * across + j) * tile_words;
-            Words r[lanes], sum{};
-#pragma GCC unroll 16
-            for (std::size_t i = 0; i < lanes; ++i) load_dealt(from[i] + offset, 64, r[i]);
-            transpose(r);
-#pragma GCC unroll 16
-            for (std::size_t p = 0; p < lanes; ++p) {
-                sum += (r[p] & 0x00ff00ff) + (r[p] >> 8 & 0x00ff00ff);
-                std::memcpy(tile + p * lanes, &r[p], sizeof r[p]);
-            }
-            total += (sum & 0xffff) + (sum >> 16);
-        }
-        std::memcpy(sums + j * lanes, &total, sizeof total);
-    }
-}
+inline constexpr std::size_t sampled = 4;  // registers of a row, at least, among which its largest weight is sought
 
 // y[b][o] = bias[o] + sum_i x[b][i] w[o][i] for at least one example and one input. Left tiles are digits of 16 outputs x
 // 64 inputs, made on the way through L1, right ones 64 inputs x 16 columns.
@@ -118,7 +80,7 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
 #pragma GCC unroll 3
                 for (std::size_t q = 0; q < 3; ++q)
                     std::memcpy(&digit[q], sums[side][3 * v + q] + i * lanes, sizeof digit[q]);
-                rows.value(digit[0], digit[1], digit[2], total, i, r[i]);
+                FixedPoint::value(digit[0], digit[1], digit[2], total, r[i]);
             }
             transpose(r);
             alignas(64) float turned[lanes][lanes];
@@ -131,7 +93,8 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
             }
         }
     };
-    for (std::size_t i = 0; i < lanes && i < out; ++i) FixedPoint::peaks_of(w + i * in, in, peaks + i * lanes);
+    std::size_t stride = in / lanes > sampled ? in / lanes / sampled : 1;
+    for (std::size_t i = 0; i < lanes && i < out; ++i) FixedPoint::peaks_of(w + i * in, in, stride, peaks + i * lanes);
     Shapes shapes;
     std::size_t before_o = 0, before_j = 0, side = 0;
     bool waiting = false;
@@ -141,15 +104,17 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
         const std::size_t left_over = busy ? out - o : 0, rows = left_over < lanes ? left_over : lanes;
         const std::size_t next = left_over - rows < lanes ? left_over - rows : lanes;
         FixedPoint& here = fixed[o / lanes % 2];
-        const auto digits = [&](std::size_t k, std::size_t first, std::size_t last) __attribute__((always_inline)) {
+        bool sure = stride == 1;
+        Words strayed{};
+        const auto digits = [&](std::size_t k) __attribute__((always_inline)) {
             const float* from = k < whole ? w + o * in + 64 * k : ends.data();
-            const std::size_t stride = k < whole ? in : 64;
+            const std::size_t apart = k < whole ? in : 64;
             std::uint32_t* to = left_tiles.data() + k % kept * block_words;
 #pragma GCC unroll 1
-            for (std::size_t i = first; i < last; ++i) here.digits(from + i * stride, i, to + i * lanes);
+            for (std::size_t i = 0; i < rows; ++i) here.digits(from + i * apart, i, to + i * lanes, strayed);
         };
         if (busy) {
-            here.fit(peaks);
+            here.fit(peaks, sure);
             for (std::size_t i = 0; i < rows; ++i)
                 for (std::size_t at = whole * 64; at < in; at += lanes) {
                     Floats end;
@@ -160,11 +125,11 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
                 shape_of_bytes(shapes, rows);
                 unit.configure(shapes);
             }
-            digits(0, 0, rows);
         }
-        for (std::size_t j = 0; j < (busy ? across : 1); j += 2, side ^= 1) {
+        for (std::size_t j = 0; j < (busy ? across : 1);) {
             const bool wide = j + 1 < across;
             if (busy) {
+                if (j == 0) digits(0);
                 unit.template zero<0>();
                 unit.template zero<1>();
                 unit.template zero<2>();
@@ -174,38 +139,40 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
             }
             for (std::size_t k = 0; k < (busy ? blocks : 1); ++k) {
                 if (busy) {
-                    const std::size_t more = j == 0 && k + 1 < blocks ? rows : 0;
+                    if (j == 0 && k + 1 < blocks) digits(k + 1);
                     const std::uint32_t* right = packed.data() + (k * across + j) * tile_words;
                     const std::uint32_t* left = left_tiles.data() + k % kept * block_words;
                     unit.template load<7>(right, row_bytes);
                     unit.template load<6>(left, row_bytes);
                     unit.template multiply_bytes<0, 6, 7>();
-                    digits(k + 1, 0, more / 4);
                     unit.template load<6>(left + tile_words, row_bytes);
                     unit.template multiply_bytes<1, 6, 7>();
                     unit.template load<6>(left + 2 * tile_words, row_bytes);
                     unit.template multiply_bytes<2, 6, 7>();
-                    digits(k + 1, more / 4, more / 2);
                     if (wide) {
                         unit.template load<7>(right + tile_words, row_bytes);
                         unit.template load<6>(left, row_bytes);
                         unit.template multiply_bytes<3, 6, 7>();
-                    }
-                    digits(k + 1, more / 2, 3 * more / 4);
-                    if (wide) {
                         unit.template load<6>(left + tile_words, row_bytes);
                         unit.template multiply_bytes<4, 6, 7>();
                         unit.template load<6>(left + 2 * tile_words, row_bytes);
                         unit.template multiply_bytes<5, 6, 7>();
                     }
-                    digits(k + 1, 3 * more / 4, more);
                     if (j == 0)
                         for (std::size_t i = k * lanes / blocks; i < (k + 1) * lanes / blocks && i < next; ++i)
-                            FixedPoint::peaks_of(w + (o + lanes + i) * in, in, peaks + i * lanes);
+                            FixedPoint::peaks_of(w + (o + lanes + i) * in, in, stride, peaks + i * lanes);
                 }
-                if (k == 0 && waiting) finish(before_o, before_j, side ^ 1);
+                if (waiting) finish(before_o, before_j, side ^ 1);
+                waiting = false;
             }
             if (!busy) break;
+            if (!sure && !FixedPoint::fitted(strayed)) {  // once more, and from now on with the largest of all
+                alignas(64) std::uint32_t all[tile_words] = {};
+                for (std::size_t i = 0; i < rows; ++i) FixedPoint::peaks_of(w + (o + i) * in, in, 1, all + i * lanes);
+                here.fit(all, true);
+                sure = true, stride = 1;
+                continue;
+            }
             unit.template store<0>(sums[side][0], row_bytes);
             unit.template store<1>(sums[side][1], row_bytes);
             unit.template store<2>(sums[side][2], row_bytes);
@@ -213,139 +180,99 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
             unit.template store<4>(sums[side][4], row_bytes);
             unit.template store<5>(sums[side][5], row_bytes);
             before_o = o, before_j = j, waiting = true;
+            j += 2, side ^= 1;
         }
     }
     unit.release();
 }
 
-// Right factors of the update: two rows of bytes less a whole number each, side by side.
-TESSERA_INLINE void pack_pair(const std::uint8_t* first, const std::uint8_t* second, float first_origin,
-                              float second_origin, std::size_t in, std::uint32_t* to) {
-    for (std::size_t i = 0; i < in; i += 4 * lanes) {
-        Words dealt[2];
-        load_dealt(first + i, in - i, dealt[0]);
-        load_dealt(second + i, in - i, dealt[1]);
-#pragma GCC unroll 4
-        for (std::size_t at = 0; at < 4; ++at) {
-            if (i + at * lanes >= in) break;
-            Floats half[2];
-            Words pair;
-            byte_of(dealt[0], at, first_origin, half[0]);
-            byte_of(dealt[1], at, second_origin, half[1]);
-            pair_up(half[0], half[1], pair);
-            std::memcpy(to + i + at * lanes, &pair, sizeof pair);
-        }
-    }
-}
-
 // w -= rate * (sum_b dy[b][o] x[b][i] + pull * (w - toward)) for at least one example; `slopes` are sums of dy over the
-// batch. Left tiles are 16 outputs x 32 examples of scale * dy, right ones 32 examples x 16 inputs. Sums are finished
-// before w moves: added to tiles of w term by term, they would round it three times a step.
+// batch. Left tiles are 16 outputs x 32 examples, right ones 32 examples x 16 inputs. Terms: 3, or fewer to see the loss.
 template <std::size_t Terms, class Unit>
 TESSERA_INLINE void update(Unit& unit, const float* dy, const float* slopes, const ByteRows& x, float* w,
                            const float* toward, std::size_t batch, std::size_t in, std::size_t out, float rate,
                            float pull) {
-    const Shift shift(x.shift);
-    const std::size_t examples = batch + shift.extra, blocks = (examples + 31) / 32;
-    const std::size_t pairs = blocks > 1 ? lanes : (examples + 1) / 2, vectors = (in + lanes - 1) / lanes;
-    // Example `column(b, h, p)` is half h of pair p of block b; the first may be the one of ones.
-    const auto column = [&](std::size_t b, std::size_t h, std::size_t p) { return (2 * b + h) * pairs + p; };
-
-    const Scratch<std::uint32_t> packed(blocks * pairs * vectors * lanes);  // [pair of examples][input]
-    const Scratch<std::uint8_t> nobody(in);
-    std::memset(nobody.data(), 0, in);
-    for (std::size_t b = 0; b < blocks; ++b)
-        for (std::size_t p = 0; p < pairs; ++p) {
-            const std::uint8_t* row[2];
-            float origin[2];
-            for (std::size_t h = 0; h < 2; ++h) {
-                const std::size_t c = column(b, h, p);
-                const bool real = c >= shift.extra && c < examples;
-                row[h] = real ? x.row(c - shift.extra, in) : nobody.data();
-                origin[h] = 0x1p23f + (real ? static_cast<float>(shift.whole) : c < shift.extra ? -1.0f : 0.0f);
-            }
-            pack_pair(row[0], row[1], origin[0], origin[1], in, packed.data() + (b * pairs + p) * vectors * lanes);
-        }
-
-    const Scratch<std::uint32_t> terms(blocks * Terms * tile_words);  // [block][term][output][pair of examples]
+    if (out == 0) return;
+    UpdateFactors factors(dy, slopes, x, w, batch, in, out, rate, toward != nullptr);
+    const std::size_t blocks = factors.blocks, vectors = factors.vectors;
     constexpr std::size_t ring = 6, lag = 1;  // tiles of sums, and how many of them wait
     alignas(64) float sums[ring][tile_words];
     Shapes shapes;
-    for (std::size_t o = 0; o < out; o += lanes) {
-        const std::size_t rows = out - o < lanes ? out - o : lanes;
-        for (std::size_t b = 0; b < blocks; ++b) {
-            Floats r[2][lanes] = {};
-            for (std::size_t h = 0; h < 2; ++h) {
-                for (std::size_t p = 0; p < pairs; ++p) {
-                    const std::size_t c = column(b, h, p);
-                    if (c < shift.extra) load_lanes(slopes + o, rows, r[h][p]);
-                    else if (c < examples) load_lanes(dy + (c - shift.extra) * out + o, rows, r[h][p]);
-                    r[h][p] *= c < shift.extra ? -x.scale * shift.rest : x.scale;
-                }
-                transpose(r[h]);
-            }
-            for (std::size_t i = 0; i < rows; ++i)
-                split<Terms>(r[0][i], r[1][i], terms.data() + b * Terms * tile_words + i * lanes);
-        }
+    std::size_t right_made = 0;
+    // One turn more than there are rows: in the first there are factors to be made and nothing to multiply.
+    for (std::size_t turn = 0; turn < out + lanes; turn += lanes) {
+        const bool busy = turn > 0, more = turn < out;
+        const std::size_t o = busy ? turn - lanes : 0, rows = out - o < lanes ? out - o : lanes;
+        const bool in_place = busy && factors.in_place, third = busy && !factors.two_terms(o);
+        float* const here = w + o * in;
         if (o == 0 || rows < lanes) {
-            shape(shapes, rows, rows, pairs);
+            shape(shapes, rows, factors.pairs);
             unit.configure(shapes);
         }
         const auto load_left = [&](std::size_t b) __attribute__((always_inline)) {
-            const std::uint32_t* left = terms.data() + b * Terms * tile_words;
-            unit.template load<3>(left, row_bytes);
-            if constexpr (Terms > 1) unit.template load<4>(left + tile_words, row_bytes);
-            if constexpr (Terms > 2) unit.template load<5>(left + 2 * tile_words, row_bytes);
+            unit.template load<3>(factors.left(o, b, 0), row_bytes);
+            unit.template load<4>(factors.left(o, b, 1), row_bytes);
+            if (third) unit.template load<5>(factors.left(o, b, 2), row_bytes);
         };
-        if (blocks == 1) load_left(0);
-        const auto multiply = [&]<int T>(std::size_t v) __attribute__((always_inline)) {
+        if (busy && blocks == 1) load_left(0);
+        const auto add_products = [&]<int T>(std::size_t v) __attribute__((always_inline)) {
             constexpr int right = 6 + T % 2;
-            unit.template zero<T>();
             for (std::size_t b = 0; b < blocks; ++b) {
                 if (blocks > 1) load_left(b);
-                unit.template load<right>(packed.data() + (b * pairs * vectors + v) * lanes, vectors * row_bytes);
+                unit.template load<right>(factors.right(b, v), vectors * row_bytes);
                 unit.template multiply<T, 3, right>();
                 if constexpr (Terms > 1) unit.template multiply<T, 4, right>();
-                if constexpr (Terms > 2) unit.template multiply<T, 5, right>();
+                if (Terms > 2 && third) unit.template multiply<T, 5, right>();
             }
         };
+
+        // The next tile of w is loaded while this one is at work, and the one before is stored. Meanwhile vectors make the
+        // next left factors, and right ones ahead of the first tiles that need them.
+        const std::size_t apart = in * sizeof(float), whole = in_place ? in / lanes : 0;
+        const auto turn_in_place = [&]<int T>(std::size_t v) __attribute__((always_inline)) {
+            if (v + 1 < whole) unit.template load<(T + 1) % 3>(here + (v + 1) * lanes, apart);
+            if (v < whole) add_products.template operator()<T>(v);
+            if (v > 0 && v <= whole) unit.template store<(T + 2) % 3>(here + (v - 1) * lanes, apart);
+        };
+        if (in_place) unit.template load<0>(here, apart);
+        const std::size_t right_due = busy || factors.right_pieces() < 2 ? factors.right_pieces() : 2;
+        const std::size_t left_due = more ? factors.left_pieces() : 0;
+        for (std::size_t v = 0, left_made = 0; v <= whole || left_made < left_due || right_made < right_due; v += 3) {
+            turn_in_place.template operator()<0>(v);
+            turn_in_place.template operator()<1>(v + 1);
+            turn_in_place.template operator()<2>(v + 2);
+            if (left_made < left_due) factors.make_left(turn, left_made++);
+            if (right_made < right_due) factors.make_right(right_made++);
+        }
+
         const auto move = [&](std::size_t v) __attribute__((always_inline)) {
-            const std::size_t at = o * in + v * lanes, n = in - v * lanes;
+            const std::size_t n = in - v * lanes;
             const float* from = sums[v % ring];
-            if (n >= lanes && !toward && rows == lanes) {
-                float* to = w + at;
-#pragma GCC unroll 16
-                for (std::size_t i = 0; i < lanes; ++i) {
-                    Floats now, slope;
-                    std::memcpy(&now, to + i * in, sizeof now);
-                    std::memcpy(&slope, from + i * lanes, sizeof slope);
-                    now -= rate * slope;
-                    std::memcpy(to + i * in, &now, sizeof now);
-                }
-                return;
-            }
             for (std::size_t i = 0; i < rows; ++i) {
-                float* to = w + at + i * in;
-                Floats now, slope, anchor;
+                float* to = here + v * lanes + i * in;
+                Floats now, change, anchor;
                 load_lanes(to, n, now);
-                std::memcpy(&slope, from + i * lanes, sizeof slope);
+                std::memcpy(&change, from + i * lanes, sizeof change);
                 if (toward) {
-                    load_lanes(toward + at + i * in, n, anchor);
-                    slope += pull * (now - anchor);
+                    load_lanes(toward + (to - w), n, anchor);
+                    change -= rate * (pull * (now - anchor));
                 }
-                store_lanes(now - rate * slope, n, to);
+                store_lanes(now + change, n, to);
             }
         };
         // A tile of sums is begun, the one before is stored, and the one `lag` before that moves w.
-        const auto turn = [&]<int T>(std::size_t v) __attribute__((always_inline)) {
-            if (v < vectors) multiply.template operator()<T>(v);
-            if (v > lag && v - lag - 1 < vectors) move(v - lag - 1);
-            if (v > 0 && v <= vectors) unit.template store<(T + 2) % 3>(sums[(v - 1) % ring], row_bytes);
+        const auto turn_aside = [&]<int T>(std::size_t v) __attribute__((always_inline)) {
+            if (v < vectors) {
+                unit.template zero<T>();
+                add_products.template operator()<T>(v);
+            }
+            if (v > whole + lag && v - lag - 1 < vectors) move(v - lag - 1);
+            if (v > whole && v <= vectors) unit.template store<(T + 2) % 3>(sums[(v - 1) % ring], row_bytes);
         };
-        for (std::size_t v = 0; v < vectors + lag + 1; v += 3) {
-            turn.template operator()<0>(v);
-            turn.template operator()<1>(v + 1);
-            turn.template operator()<2>(v + 2);
+        for (std::size_t v = whole; busy && whole < vectors && v < vectors + lag + 1; v += 3) {
+            turn_aside.template operator()<0>(v);
+            turn_aside.template operator()<1>(v + 1);
+            turn_aside.template operator()<2>(v + 2);
         }
     }
     unit.release();
