@@ -240,11 +240,11 @@ TEST_CASE("software tiles: TDPBF16PS adds first and second elements of pairs apa
 
 TEST_CASE("software tiles: TDPBUUD multiplies bytes without sign") {
     kernels::tiles::Shapes shapes;
-    kernels::tiles::shape_of_bytes(shapes, 1);
+    kernels::tiles::shape_of_bytes(shapes);
     Tiles unit;
     unit.configure(shapes);
-    std::uint8_t a[64] = {255, 1, 0, 200, 3}, b[16][64] = {};
-    std::int32_t c[16] = {-7, 5};
+    std::uint8_t a[16][64] = {{255, 1, 0, 200, 3}, {1}}, b[16][64] = {};
+    std::int32_t c[16][16] = {{-7, 5}};
     b[0][0] = 255, b[0][1] = 2, b[0][2] = 9, b[0][3] = 4, b[1][0] = 10;  // of the first column
     b[0][4] = 1, b[15][63] = 255;                                        // of the second, and of the last
     unit.load<6>(a, 64);
@@ -252,9 +252,10 @@ TEST_CASE("software tiles: TDPBUUD multiplies bytes without sign") {
     unit.load<0>(c, 64);
     unit.multiply_bytes<0, 6, 7>();
     unit.store<0>(c, 64);
-    CHECK(c[0] == -7 + 255 * 255 + 1 * 2 + 200 * 4 + 3 * 10);
-    CHECK(c[1] == 5 + 255);
-    CHECK(c[15] == 0);
+    CHECK(c[0][0] == -7 + 255 * 255 + 1 * 2 + 200 * 4 + 3 * 10);
+    CHECK(c[0][1] == 5 + 255);
+    CHECK(c[1][0] == 255);
+    CHECK(c[0][15] == 0);
     CHECK(unit.products() == 1);
 }
 

@@ -96,6 +96,8 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
     std::size_t stride = in / lanes > sampled ? in / lanes / sampled : 1;
     for (std::size_t i = 0; i < lanes && i < out; ++i) FixedPoint::peaks_of(w + i * in, in, stride, peaks + i * lanes);
     Shapes shapes;
+    shape_of_bytes(shapes);
+    unit.configure(shapes);  // 70 ns, so once: of the last rows some may be nobody's
     std::size_t before_o = 0, before_j = 0, side = 0;
     bool waiting = false;
     // One turn more than there are rows: sums are finished in the turn after, while tiles are busy.
@@ -110,6 +112,10 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
             const float* from = k < whole ? w + o * in + 64 * k : ends.data();
             const std::size_t apart = k < whole ? in : 64;
             std::uint32_t* to = left_tiles.data() + k % kept * block_words;
+            if (k * 64 + lanes >= in) {
+                for (std::size_t i = 0; i < rows; ++i) here.last_digits(from + i * apart, i, to + i * lanes, strayed);
+                return;
+            }
 #pragma GCC unroll 1
             for (std::size_t i = 0; i < rows; ++i) here.digits(from + i * apart, i, to + i * lanes, strayed);
         };
@@ -121,10 +127,6 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
                     load_lanes(w + (o + i) * in + at, in - at, end);
                     std::memcpy(ends.data() + i * 64 + at - whole * 64, &end, sizeof end);
                 }
-            if (o == 0 || rows < lanes) {
-                shape_of_bytes(shapes, rows);
-                unit.configure(shapes);
-            }
         }
         for (std::size_t j = 0; j < (busy ? across : 1);) {
             const bool wide = j + 1 < across;
@@ -145,18 +147,22 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
                     unit.template load<7>(right, row_bytes);
                     unit.template load<6>(left, row_bytes);
                     unit.template multiply_bytes<0, 6, 7>();
-                    unit.template load<6>(left + tile_words, row_bytes);
-                    unit.template multiply_bytes<1, 6, 7>();
-                    unit.template load<6>(left + 2 * tile_words, row_bytes);
-                    unit.template multiply_bytes<2, 6, 7>();
                     if (wide) {
                         unit.template load<7>(right + tile_words, row_bytes);
-                        unit.template load<6>(left, row_bytes);
                         unit.template multiply_bytes<3, 6, 7>();
                         unit.template load<6>(left + tile_words, row_bytes);
                         unit.template multiply_bytes<4, 6, 7>();
+                        unit.template load<7>(right, row_bytes);
+                        unit.template multiply_bytes<1, 6, 7>();
                         unit.template load<6>(left + 2 * tile_words, row_bytes);
+                        unit.template multiply_bytes<2, 6, 7>();
+                        unit.template load<7>(right + tile_words, row_bytes);
                         unit.template multiply_bytes<5, 6, 7>();
+                    } else {
+                        unit.template load<6>(left + tile_words, row_bytes);
+                        unit.template multiply_bytes<1, 6, 7>();
+                        unit.template load<6>(left + 2 * tile_words, row_bytes);
+                        unit.template multiply_bytes<2, 6, 7>();
                     }
                     if (j == 0)
                         for (std::size_t i = k * lanes / blocks; i < (k + 1) * lanes / blocks && i < next; ++i)

@@ -45,16 +45,17 @@ TESSERA_INLINE void pack_columns(const ByteRows& x, std::size_t batch, std::size
             const std::uint8_t* const* from = at < whole ? row : end;
             const std::size_t offset = at < whole ? at : 0;
             std::uint32_t* const tile = to + (at / 64 * across + j) * tile_words;
-            Words r[lanes], sum{};
+            Words r[lanes];
+            Halves sum{};
 #pragma GCC unroll 16
             for (std::size_t i = 0; i < lanes; ++i) load_dealt(from[i] + offset, 64, r[i]);
             transpose(r);
 #pragma GCC unroll 16
             for (std::size_t p = 0; p < lanes; ++p) {
-                sum += (r[p] & 0x00ff00ff) + (r[p] >> 8 & 0x00ff00ff);
+                sum += ((Halves)r[p] & 0xff) + ((Halves)r[p] >> 8);
                 std::memcpy(tile + p * lanes, &r[p], sizeof r[p]);
             }
-            total += (sum & 0xffff) + (sum >> 16);
+            total += ((Words)sum & 0xffff) + ((Words)sum >> 16);
         }
         std::memcpy(sums + j * lanes, &total, sizeof total);
     }
@@ -67,6 +68,8 @@ TESSERA_INLINE void pack_columns(const ByteRows& x, std::size_t batch, std::size
 // Reading all weights for a row's largest cost a step 2 of 31 us, so it is sought among some, and others may be twice as
 // large. One that does not fit changes the exponent, which `digits` watch.
 struct FixedPoint {
+    static constexpr float origin = 0x1.8p23f + 0x8080;
+    static constexpr std::uint32_t expected = 0x4b004b00;  // signs and exponents of upper halves
     alignas(64) float inverse[lanes];
     Floats unit;  // NaN where a weight is, or is infinite
 
@@ -97,8 +100,6 @@ struct FixedPoint {
     // Digits of 64 weights of a row, a tile apart; bytes i to i + 3 are of weights i / 4 + 0, 16, 32 and 48. Where one does
     // not fit, `strayed` gets bits of sign or exponent.
     TESSERA_INLINE void digits(const float* w, std::size_t row, std::uint32_t* to, Words& strayed) const {
-        constexpr float origin = 0x1.8p23f + 0x8080;
-        constexpr std::uint32_t expected = 0x4b004b00;  // signs and exponents in upper halves of two sums
         Floats v[4];
 #pragma GCC unroll 4
         for (std::size_t q = 0; q < 4; ++q) {
@@ -115,6 +116,18 @@ struct FixedPoint {
                                 (even_high & 0x00ff00ff) | (Words)((Halves)odd_high << 8)};
 #pragma GCC unroll 3
         for (std::size_t q = 0; q < 3; ++q) std::memcpy(to + q * tile_words, &digit[q], sizeof digit[q]);
+    }
+    // Digits of 16 weights, where `digits` has them. The other bytes are any, for inputs that are 0.
+    TESSERA_INLINE void last_digits(const float* w, std::size_t row, std::uint32_t* to, Words& strayed) const {
+        Floats v;
+        std::memcpy(&v, w, sizeof v);
+        v = v * inverse[row] + origin;
+#pragma GCC unroll 3
+        for (std::size_t q = 0; q < 3; ++q) {
+            const Words digit = (Words)v >> 8 * q;
+            std::memcpy(to + q * tile_words, &digit, sizeof digit);
+        }
+        strayed |= ((Words)v ^ expected) & 0xff800000;
     }
     TESSERA_INLINE static bool fitted(const Words& strayed) { return !any_of(strayed & 0xff80ff80); }
     // Sums of digits times bytes as those of weights, in units; `bytes` are the sums of the bytes alone.

@@ -12,6 +12,8 @@
 
 namespace tessera::kernels::tiles {
 
+inline constexpr std::size_t lanes = 16, tile_words = 256, row_bytes = 64;
+
 // The operand of LDTILECFG: rows and bytes per row of the eight tiles.
 struct alignas(64) Shapes {
     std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -29,11 +31,11 @@ TESSERA_INLINE void shape(Shapes& s, std::size_t rows, std::size_t pairs) {
     s.row_bytes[3] = s.row_bytes[4] = s.row_bytes[5] = static_cast<std::uint16_t>(4 * pairs);
 }
 
-// For products of bytes: tiles 0 to 5 are sums, 6 is the left factor, all of `rows` rows, 7 the right one.
-TESSERA_INLINE void shape_of_bytes(Shapes& s, std::size_t rows) {
+// For products of bytes: tiles 0 to 5 are sums, 6 is the left factor, 7 the right one.
+TESSERA_INLINE void shape_of_bytes(Shapes& s) {
     for (std::size_t t = 0; t < 8; ++t) {
         s.row_bytes[t] = 64;
-        s.rows[t] = static_cast<std::uint8_t>(t == 7 ? 16 : rows);
+        s.rows[t] = lanes;
     }
 }
 
@@ -42,7 +44,6 @@ using Words = detail::Held<std::uint32_t, 64>;  // each a pair of bf16, the firs
 using Halves = detail::Held<std::uint16_t, 64>;
 using Bytes = detail::Held<std::uint8_t, 64>;
 using Ints = detail::Held<std::int32_t, 64>;
-inline constexpr std::size_t lanes = 16, tile_words = 256, row_bytes = 64;
 inline constexpr std::uint32_t upper_half = 0xffff0000;
 
 #ifdef TESSERA_TILES
