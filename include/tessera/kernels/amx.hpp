@@ -221,15 +221,12 @@ TESSERA_INLINE void update(Unit& unit, const float* dy, const float* slopes, con
             if (third) unit.template load<5>(factors.left(o, b, 2), row_bytes);
         };
         if (busy && blocks == 1) load_left(0);
-        const auto add_products = [&]<int T>(std::size_t v) __attribute__((always_inline)) {
+        const auto add_products = [&]<int T>(std::size_t b, std::size_t v) __attribute__((always_inline)) {
             constexpr int right = 6 + T % 2;
-            for (std::size_t b = 0; b < blocks; ++b) {
-                if (blocks > 1) load_left(b);
-                unit.template load<right>(factors.right(b, v), vectors * row_bytes);
-                unit.template multiply<T, 3, right>();
-                if constexpr (Terms > 1) unit.template multiply<T, 4, right>();
-                if (Terms > 2 && third) unit.template multiply<T, 5, right>();
-            }
+            unit.template load<right>(factors.right(b, v), vectors * row_bytes);
+            unit.template multiply<T, 3, right>();
+            if constexpr (Terms > 1) unit.template multiply<T, 4, right>();
+            if (Terms > 2 && third) unit.template multiply<T, 5, right>();
         };
 
         // The next tile of w is loaded while this one is at work, and the one before is stored. Meanwhile vectors make the
@@ -237,7 +234,7 @@ TESSERA_INLINE void update(Unit& unit, const float* dy, const float* slopes, con
         const std::size_t apart = in * sizeof(float), whole = in_place ? in / lanes : 0;
         const auto turn_in_place = [&]<int T>(std::size_t v) __attribute__((always_inline)) {
             if (v + 1 < whole) unit.template load<(T + 1) % 3>(here + (v + 1) * lanes, apart);
-            if (v < whole) add_products.template operator()<T>(v);
+            if (v < whole) add_products.template operator()<T>(0, v);
             if (v > 0 && v <= whole) unit.template store<(T + 2) % 3>(here + (v - 1) * lanes, apart);
         };
         if (in_place) unit.template load<0>(here, apart);
@@ -270,7 +267,10 @@ TESSERA_INLINE void update(Unit& unit, const float* dy, const float* slopes, con
         const auto turn_aside = [&]<int T>(std::size_t v) __attribute__((always_inline)) {
             if (v < vectors) {
                 unit.template zero<T>();
-                add_products.template operator()<T>(v);
+                for (std::size_t b = 0; b < blocks; ++b) {
+                    if (blocks > 1) load_left(b);
+                    add_products.template operator()<T>(b, v);
+                }
             }
             if (v > whole + lag && v - lag - 1 < vectors) move(v - lag - 1);
             if (v > whole && v <= vectors) unit.template store<(T + 2) % 3>(sums[(v - 1) % ring], row_bytes);

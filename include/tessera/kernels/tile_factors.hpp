@@ -198,7 +198,8 @@ public:
         : batch(batch_), in(in_), examples(batch + (x.shift != 0 ? 1 : 0)), blocks((examples + 31) / 32),
           pairs(blocks > 1 ? lanes : (examples + 1) / 2), vectors((in + lanes - 1) / lanes),
           in_place(!pulled && blocks == 1 && in >= lanes), dy_(dy), slopes_(slopes), w_(w), out_(out),
-          scale_(-rate * x.scale), shift_(x.shift / brightest), rows_(2 * blocks * pairs), right_(blocks * pairs * vectors * lanes), bytes_(2 * in), scaled_(2 * blocks * pairs * lanes),
+          scale_(-rate * x.scale), shift_(x.shift / brightest), rows_(2 * blocks * pairs),
+          right_(blocks * pairs * vectors * lanes), bytes_(2 * in), scaled_(2 * blocks * pairs * lanes),
           split_(terms * tile_words), left_(2 * blocks * terms * tile_words) {
         std::memset(bytes_.data(), 0, in);
         std::memset(bytes_.data() + in, brightest, in);
