@@ -9,6 +9,7 @@
 #include <limits>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -134,6 +135,36 @@ TEST_CASE_TEMPLATE("mean: around every width and tile, whole or cut between tile
                     REQUIRE(same_bits(by_kernel(cohort, n, cut), expected));
             });
         }
+}
+
+// mean_fetch() for the length of a scope.
+class Fetched {
+public:
+    explicit Fetched(kernels::MeanFetch how) : before_(std::exchange(kernels::mean_fetch(), how)) {}
+    Fetched(const Fetched&) = delete;
+    Fetched& operator=(const Fetched&) = delete;
+    ~Fetched() { kernels::mean_fetch() = before_; }
+
+private:
+    kernels::MeanFetch before_;
+};
+
+TEST_CASE_TEMPLATE("mean: the same bits whichever cache rows are fetched into, around both tiles", R, float, double) {
+    for (const std::size_t n : {70u, 1023u, 1025u, 4095u, 4096u, 4097u, 5300u}) {
+        const Cohort<R> cohort(19, n, Weights::mixed, 0, n + 1);
+        const auto expected = by_recursion(cohort, n);
+        for (const auto how : {kernels::near_fetch, kernels::far_fetch}) {
+            const Fetched fetched(how);
+            for_each_kernel_set([&](std::string_view set) {
+                CAPTURE(set);
+                CAPTURE(n);
+                CAPTURE(how.near);
+                REQUIRE(same_bits(by_kernel(cohort, n), expected));
+                for (std::size_t cut = kernels::mean_tile; cut < n; cut += kernels::mean_tile)
+                    REQUIRE(same_bits(by_kernel(cohort, n, cut), expected));
+            });
+        }
+    }
 }
 
 TEST_CASE_TEMPLATE("mean: widen, join and divide one after the other give the same bits", R, float, double) {

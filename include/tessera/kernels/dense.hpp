@@ -11,12 +11,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include <tessera/core/arena.hpp>
 #include <tessera/kernels/lane_sums.hpp>
+#include <tessera/kernels/outer.hpp>
 #include <tessera/kernels/vector.hpp>
 
 #if defined(__GNUC__) && !defined(__clang__)
@@ -118,155 +118,6 @@ TESSERA_INLINE void affine_body(const R* const* x, const R* w, const R* bias, R*
     }
 }
 
-// The same pointer, of unknown origin: addresses of a tile are computed in the tile, and what is behind it is read
-// there. Otherwise GCC carries one induction variable per row through memory from tile to tile, and all numbers of an
-// update in registers, for which it spills sums.
-template <class T>
-TESSERA_INLINE T* forget(T* p) {
-    asm volatile("" : "+r"(p));
-    return p;
-}
-
-// sum_k a[k*ak + m*am] b[k][j - first] for M rows m and NV vectors of columns j; what becomes of it is `end`'s affair.
-template <class R, std::size_t Bytes, std::size_t M, std::size_t NV, class End>
-TESSERA_INLINE void outer_tile(const R* a, std::size_t ak, std::size_t am, const R* const* b,
-                               std::size_t first, std::size_t j, R* c, std::size_t ldc, std::size_t depth,
-                               std::size_t at, const End& end) {
-    using Vec = V<R, Bytes>;
-    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    Held<R, Bytes> acc[M][NV] = {};
-    for (std::size_t k = 0; k < depth; ++k) {
-        const R* row = b[k] + (j - first);
-        Held<R, Bytes> bv[NV];
-#pragma GCC unroll 8
-        for (std::size_t v = 0; v < NV; ++v) bv[v] = *reinterpret_cast<const Vec*>(row + v * lanes);
-#pragma GCC unroll 8
-        for (std::size_t m = 0; m < M; ++m) {
-            const R am_k = a[k * ak + m * am];
-#pragma GCC unroll 8
-            for (std::size_t v = 0; v < NV; ++v) acc[m][v] += am_k * bv[v];
-        }
-    }
-    end.template tile<Bytes, M, NV>(forget(c + j), ldc, at + j, acc);
-}
-
-// Which tiles there are: larger ones for the hot kernels. Every shape of tile costs every program compile time.
-template <class R, std::size_t Bytes, class End>
-inline constexpr bool large_tiles = Bytes == 64 && sizeof(R) == 4 && End::hot;
-
-// Columns [from, to) of M rows: whole registers, then 16 bytes at a time, then one by one.
-template <class R, std::size_t Bytes, std::size_t M, class End>
-TESSERA_INLINE void outer_rows(const R* a, std::size_t ak, std::size_t am, const R* const* b, std::size_t first, R* c,
-                               std::size_t ldc, std::size_t from, std::size_t to, std::size_t depth, std::size_t at,
-                               const End& end) {
-    constexpr std::size_t NV = large_tiles<R, Bytes, End> ? 4 : M == 1 ? 1 : 2, lanes = VectorOf<R, Bytes>::lanes;
-    std::size_t j = from;
-    const auto take = [&]<std::size_t Wide, std::size_t Count>(std::size_t until) __attribute__((always_inline)) {
-        constexpr std::size_t columns = Count * VectorOf<R, Wide>::lanes;
-        for (; j + columns <= until; j += columns)
-            outer_tile<R, Wide, M, Count>(a, ak, am, b, first, j, c, ldc, depth, at, end);
-    };
-    if constexpr (NV == 4) {
-        // A tile of one register has too few sums in flight: the last ones are three wide instead (17 = 2*4 + 3*3).
-        const std::size_t vectors = (to - from) / lanes, odd = (4 - vectors % 4) % 4;
-        const std::size_t threes = 3 * odd <= vectors ? odd : 0;
-        take.template operator()<Bytes, 4>(from + (vectors - 3 * threes) * lanes);
-        take.template operator()<Bytes, 3>(from + (threes > 0 ? vectors * lanes : 0));
-    } else if constexpr (NV > 1) {
-        take.template operator()<Bytes, NV>(to);
-    }
-    take.template operator()<Bytes, 1>(to);
-    if constexpr (Bytes > 16) take.template operator()<16, 1>(to);
-    for (; j < to; ++j)
-        for (std::size_t m = 0; m < M; ++m) {
-            R sum = 0;
-            for (std::size_t k = 0; k < depth; ++k) sum += a[k * ak + m * am] * b[k][j - first];
-            end.scalar(c + m * ldc + j, at + m * ldc + j, sum);
-        }
-}
-
-// f(m, M) for blocks of M rows that cover them all.
-template <class R, std::size_t Bytes, class End, class F>
-TESSERA_INLINE void for_row_blocks(std::size_t rows, F&& f) {
-    std::size_t m = 0;
-    const auto take = [&](std::size_t until, auto block) __attribute__((always_inline)) {
-        for (; m + block() <= until; m += block()) f(m, block);
-    };
-    if constexpr (large_tiles<R, Bytes, End>) {  // 24 of 32 registers; from 20 rows on, sixes and fives are enough
-        const std::size_t odd = (6 - rows % 6) % 6, fives = 5 * odd <= rows ? 5 * odd : 0;
-        const bool by_fours = fives == 0 && (rows % 6 == 2 || rows % 6 == 3) && rows >= 8;
-        take(rows - fives - (by_fours ? 6 : 0), std::integral_constant<std::size_t, 6>{});
-        take(m + fives, std::integral_constant<std::size_t, 5>{});
-    }
-    take(rows, std::integral_constant<std::size_t, 4>{});
-    take(rows, std::integral_constant<std::size_t, 1>{});
-}
-
-// Columns go by panels, so that what all rows read of b stays in L1. Where rows of a or b lie so that they fight for
-// the same cache lines, or b is larger than L2, both are packed: a once, b a panel at a time. Depth goes by blocks of
-// `deep`, whose sums add up in c; that and nothing else decides the order of a sum.
-template <class R, std::size_t Bytes, class End>
-TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t ldc,
-                          std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep, const End& end) {
-    constexpr std::size_t least = 4 * VectorOf<R, Bytes>::lanes, l1 = 24 * 1024, l2 = 1024 * 1024;
-    // Twelve lines 4096 bytes apart, or of any stride with that period, fill their places in L1.
-    const auto fights = [&](std::size_t stride) {
-        const std::size_t period = 4096 | stride * sizeof(R), step = period & (~period + 1);  // at most 4096
-        return depth > 12 * (4096 / step);
-    };
-    const bool packs = depth * columns * sizeof(R) > l2 || fights(columns) || fights(ak);
-    deep = deep < depth ? deep : depth;
-    const std::size_t fitting = l1 / sizeof(R) / (depth > 0 ? depth : 1);
-    const std::size_t panel = packs || fitting < least ? least : fitting - fitting % least;
-
-    const Scratch<R> packed_a(packs ? rows * depth : 0), packed_b(packs ? deep * panel : 0);
-    const Scratch<const R*> packed_rows(packs ? deep : 0);
-    if (packs) {
-        for (std::size_t k = 0; k < deep; ++k) packed_rows[k] = packed_b.data() + k * panel;
-        for_row_blocks<R, Bytes, End>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
-            constexpr std::size_t M = block();
-            for (std::size_t k = 0; k < depth; ++k)
-                for (std::size_t i = 0; i < M; ++i) packed_a[m * depth + k * M + i] = a[k * ak + (m + i) * am];
-        });
-    }
-    for (std::size_t from = 0, to = 0; from < columns; from = to) {
-        to = columns - from < panel + (packs ? 1 : least) ? columns : from + panel;  // no sliver at the end
-        for (std::size_t k0 = 0; k0 == 0 || k0 < depth; k0 += deep) {
-            const std::size_t n = depth - k0 < deep ? depth - k0 : deep;
-            for (std::size_t k = 0; packs && k < n; ++k)
-                std::memcpy(packed_b.data() + k * panel, b[k0 + k] + from, (to - from) * sizeof(R));
-            for_row_blocks<R, Bytes, End>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
-                constexpr std::size_t M = block();
-                outer_rows<R, Bytes, M>(packs ? packed_a.data() + m * depth + k0 * M : a + k0 * ak + m * am,
-                                        packs ? M : ak, packs ? 1 : am, packs ? packed_rows.data() : b + k0,
-                                        packs ? from : 0,
-                                        c + m * ldc, ldc, from, to, n, m * ldc, end.from(k0));
-            });
-            if (deep == 0) break;
-        }
-    }
-}
-
-// What becomes of a finished tile: it is stored, or it updates the parameters under it and is forgotten.
-template <class R>
-struct StoreTile {
-    static constexpr bool hot = true;
-    bool add = false;  // to what an earlier block of depth left there
-
-    StoreTile from(std::size_t depth) const { return {depth > 0}; }
-    template <std::size_t Bytes, std::size_t M, std::size_t NV>
-    TESSERA_INLINE void tile(R* c, std::size_t ldc, std::size_t, const Held<R, Bytes> (&sum)[M][NV]) const {
-        using Vec = V<R, Bytes>;
-#pragma GCC unroll 8
-        for (std::size_t m = 0; m < M; ++m, c = forget(c + ldc))
-#pragma GCC unroll 8
-            for (std::size_t v = 0; v < NV; ++v) {
-                Vec& to = *reinterpret_cast<Vec*>(c + v * VectorOf<R, Bytes>::lanes);
-                to = add ? to + sum[m][v] : sum[m][v];
-            }
-    }
-    TESSERA_INLINE void scalar(R* c, std::size_t, R sum) const { *c = add ? *c + sum : sum; }
-};
 // The hot steps, plain and proximal, have tiles of their own; all other terms are looked at number by number.
 enum class Pulled { not_at_all, toward, by_any_term };
 
@@ -326,13 +177,6 @@ struct UpdateTile {
         *c -= numbers.rate * d;
     }
 };
-
-// c[m][j] = sum_k a[k*ak + m*am] b[k][j]: both gradients.
-template <class R, std::size_t Bytes>
-TESSERA_INLINE void outer_products_body(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c,
-                                        std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep) {
-    outer<R, Bytes>(a, ak, am, b, c, columns, rows, columns, depth, deep, StoreTile<R>{});
-}
 
 // The gradient of the bias, sum over the batch of dy[.][o]; what becomes of it is `end`'s affair.
 template <class R, std::size_t Bytes, class End>

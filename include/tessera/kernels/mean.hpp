@@ -5,8 +5,7 @@
 // (runtime/cohort.hpp adds along the same one). Eight rows of a subtree are added up in registers; above that
 // partial sums of a tile stay in the first-level cache. Coordinates do not know each other, so a vector may be
 // cut at multiples of `mean_tile` and the pieces given to any number of threads. Packed masked rows are expanded on
-// the way. One core, AVX-512: 100 rows of 1e6 floats take 28 ms where reading them takes 24.5 ms; packed rows of density
-// 0.25, of which there is a third as much to read, 21 ms (scripts/bench --only mean).
+// the way (scripts/bench --only mean).
 //
 // Nothing is fused into multiply-adds here: a node's a*sa + b*sb must round alike wherever it is computed.
 #pragma once
@@ -20,6 +19,7 @@
 #include <utility>
 
 #include <tessera/core/arena.hpp>
+#include <tessera/kernels/cache.hpp>
 #include <tessera/kernels/expand.hpp>
 #include <tessera/kernels/vector.hpp>
 
@@ -36,6 +36,21 @@ struct MeanRow {
 inline constexpr std::size_t mean_tile = 1024;   // coordinates; a page of floats of each row
 inline constexpr std::size_t packed_tile = 512;  // with masks; both are multiples of 64
 inline constexpr std::size_t mean_streams = 8;   // rows added up in registers
+
+// How rows come from memory; the bits are the same either way. Long vectors begin at the same place of a page, so the
+// lines that eight rows have for one coordinate share a set of the first-level cache. If it has ways for them and for
+// sums, what comes is fetched there. If it has only eight (Zen 4), lines fetched early push out those not yet read: they
+// are fetched into the second-level cache, from farther ahead, and tiles are longer, so that pages change less often.
+struct MeanFetch {
+    bool near;
+    std::size_t tile;  // a multiple of mean_tile
+};
+inline constexpr MeanFetch near_fetch{true, mean_tile}, far_fetch{false, 4 * mean_tile};
+// Tests assign to it; everybody else reads.
+inline MeanFetch& mean_fetch() {
+    static MeanFetch fetch = l1_ways() > mean_streams ? near_fetch : far_fetch;
+    return fetch;
+}
 
 // The weight of a sum: `total` counts weights relative to the largest one in it. Nothing in it: largest is 0.
 struct MeanWeight {
@@ -155,25 +170,36 @@ TESSERA_INLINE void sum_rest(const R* const (&rows)[mean_streams], const double*
     }
 }
 
-// What a row has ten lines further on is fetched meanwhile. Without that, sums that wait for memory fill the scheduler
-// and few reads are under way (40 to 47 ms instead of 28). Two lines of a row at once arrive 2 % sooner than one of
-// each row; more at once, other distances, the rows that come next, or the second-level cache instead gain nothing.
+// Two lines of each of four rows: into L1 (Locality 3) or L2 (2).
+template <int Locality, class R>
+TESSERA_INLINE void fetch_lines(const R* const* rows, std::size_t at) {
+    constexpr std::size_t line = 64 / sizeof(R);
+#pragma GCC unroll 4
+    for (std::size_t k = 0; k < mean_streams / 2; ++k) {
+        __builtin_prefetch(rows[k] + at, 0, Locality);
+        __builtin_prefetch(rows[k] + at + line, 0, Locality);
+    }
+}
+// What a row has some lines further on is fetched meanwhile. Without that, sums that wait for memory fill the scheduler
+// and few reads are under way (Xeon: 40 to 47 ms instead of 28). Two lines of a row at once arrive 2 % sooner than one of
+// each row; more at once, the rows that come next, and on the Xeon other distances or the second-level cache gain nothing.
+// On Zen 4 (by hand, of the pure read's speed): 53 % fetched near, 62 without, 86 far; 65 far but only 10 lines ahead, 82
+// with tiles of a page.
 // `finish` is a copy, which no store to a row of sums can change: packed rows would take 3 % longer with a reference.
 template <class R, std::size_t Bytes, bool Scaled>
-TESSERA_INLINE void sum_rows(const R* const* leaves, const double* factors, MeanFinish<R> finish, std::size_t n) {
-    constexpr std::size_t lanes = VectorOf<double, Bytes>::lanes, line = 64 / sizeof(R), ahead = 10 * line;
+TESSERA_INLINE void sum_rows(const R* const* leaves, const double* factors, MeanFinish<R> finish, std::size_t n,
+                             bool near) {
+    constexpr std::size_t lanes = VectorOf<double, Bytes>::lanes, line = 64 / sizeof(R);
+    const std::size_t ahead = (near ? 10 : 24) * line;
     const R* const rows[mean_streams] = {leaves[0], leaves[1], leaves[2], leaves[3],
                                          leaves[4], leaves[5], leaves[6], leaves[7]};
     std::size_t j = 0;
     for (; j + 2 * line <= n; j += 2 * line)
 #pragma GCC unroll 1
         for (std::size_t half = 0; half < 2; ++half) {
-#pragma GCC unroll 4
-            for (std::size_t k = 0; k < mean_streams / 2; ++k) {
-                const R* fetch = rows[half * mean_streams / 2 + k] + j + ahead;
-                __builtin_prefetch(fetch);
-                __builtin_prefetch(fetch + line);
-            }
+            const R* const* four = rows + half * mean_streams / 2;
+            if (near) fetch_lines<3>(four, j + ahead);
+            else fetch_lines<2>(four, j + ahead);
             const std::size_t at = j + half * line;
 #pragma GCC unroll 4
             for (std::size_t i = 0; i < line; i += lanes)
@@ -184,9 +210,9 @@ TESSERA_INLINE void sum_rows(const R* const* leaves, const double* factors, Mean
 
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void sum_eight_body(const R* const* rows, const double* factors, bool scaled,
-                                   const MeanFinish<R>& finish, std::size_t n) {
-    if (scaled) sum_rows<R, Bytes, true>(rows, factors, finish, n);
-    else sum_rows<R, Bytes, false>(rows, factors, finish, n);
+                                   const MeanFinish<R>& finish, std::size_t n, bool near) {
+    if (scaled) sum_rows<R, Bytes, true>(rows, factors, finish, n, near);
+    else sum_rows<R, Bytes, false>(rows, factors, finish, n, near);
 }
 
 // a = a*sa + b*sb
@@ -241,7 +267,7 @@ TESSERA_INLINE void sum_packed_body(MeanLeaf<R>* leaves, const R* before, R* til
         for (std::size_t j = 0; j < n; j += 64)
             leaves[k].x = expand_bits(leaves[k].x, leaves[k].mask[j / 64], tiles + k * packed_tile + j);
     }
-    sum_eight_body<R, Bytes>(rows, factors, scaled, finish, n);
+    sum_eight_body<R, Bytes>(rows, factors, scaled, finish, n, true);
 }
 
 #ifdef TESSERA_X86
@@ -256,7 +282,7 @@ TESSERA_AVX2 void sum_packed_body<float, 32>(MeanLeaf<float>* leaves, const floa
         rows[k] = tiles + k * packed_tile;
         expand_body<float, 32>(&leaves[k].x, leaves[k].mask, before, tiles + k * packed_tile, n);
     }
-    sum_eight_body<float, 32>(rows, factors, scaled, finish, n);
+    sum_eight_body<float, 32>(rows, factors, scaled, finish, n, true);
 }
 
 // Expanding (one port) and adding (another) side by side is 1.7 times as fast as one after the other.
@@ -318,8 +344,8 @@ TESSERA_AVX512 void sum_packed_body<double, 64>(MeanLeaf<double>* leaves, const 
 #define TESSERA_MEAN_KERNELS(R)                                                                               \
     TESSERA_DISPATCH(sum_eight, R,                                                                            \
                      (const R* const* rows, const double* factors, bool scaled, const MeanFinish<R>& finish,  \
-                      std::size_t n),                                                                         \
-                     (rows, factors, scaled, finish, n))                                                      \
+                      std::size_t n, bool near),                                                              \
+                     (rows, factors, scaled, finish, n, near))                                                \
     TESSERA_DISPATCH(sum_packed, R,                                                                           \
                      (MeanLeaf<R> * leaves, const R* before, R* tiles, const double* factors, bool scaled,    \
                       const MeanFinish<R>& finish, std::size_t n),                                            \
@@ -382,7 +408,9 @@ private:
         for (std::size_t r = 0; r < rows_.size(); ++r)
             if (rows_[r].mask) packed[r].next = rows_[r].x + count(rows_[r].mask, begin / 64);
         const bool masks = std::any_of(rows_.begin(), rows_.end(), [](const auto& row) { return row.mask != nullptr; });
-        const std::size_t tile = masks ? packed_tile : mean_tile;
+        const MeanFetch fetch = mean_fetch();
+        const std::size_t whole = (end - begin + mean_tile - 1) / mean_tile * mean_tile;
+        const std::size_t tile = masks ? packed_tile : std::min(fetch.tile, whole);
         Vec<R> expanded(masks ? mean_streams * packed_tile : 0), absent(tile, R(-0.0));
         Vec<double> sums(tile * static_cast<std::size_t>(std::bit_width(groups_)));
         std::array<MeanJoint, 64> joints;
@@ -415,7 +443,7 @@ private:
                         if (leaf[k].mask) packed[order_[g][k]].advance(leaf[k].x);
                 } else {
                     const auto leaf = dense(g, at, absent.data());
-                    sum_eight(leaf.data(), factors_[g].data(), scaled_[g] != 0, finish, n);
+                    sum_eight(leaf.data(), factors_[g].data(), scaled_[g] != 0, finish, n, fetch.near);
                 }
             }
         }
