@@ -101,6 +101,7 @@ class Promise:
     goal: Optional[float] = None
     form: str = "x"            # x, %, count
     at_most: bool = False
+    at_peak: Optional[Callable] = None  # of run: the value if every multiply-add took no longer than the machine needs
 
     def text(self, number):
         if number is None:
@@ -121,8 +122,32 @@ def step(name, theirs):
     return lambda run, pick: run.faster("dense_step", f"{name}/tessera", f"{name}/{theirs}", pick)
 
 
+def at_peak(run, net, steps, problem, theirs):
+    """Their time over that of so many of our steps at the machine's multiply-add rate."""
+    ours = steps * run.counter("dense_step", f"{net}/tessera", "flop") / run.peak(least)
+    return run.time(problem, theirs, least) / ours
+
+
+def step_promise(net, theirs, against, floor, goal):
+    return Promise("", against, step(net, theirs), floor, goal,
+                   at_peak=lambda run: at_peak(run, net, 1, "dense_step", f"{net}/{theirs}"))
+
+
 def round_against(theirs, name):
     return lambda run, pick: run.faster("round", f"{name}/t1", f"{name}/torch_{theirs}", pick)
+
+
+STEPS = {"fedavg": 20 * 20, "pfedme": 100 * 20 * 5}
+
+
+def round_promise(theirs, name, against, floor, goal=None):
+    method, net = name.split("/")
+    return Promise("", against, round_against(theirs, name), floor, goal,
+                   at_peak=lambda run: at_peak(run, net, STEPS[method], "round", f"{name}/torch_{theirs}"))
+
+
+def headed(work, promise):
+    return dataclasses.replace(promise, work=work)
 
 
 def second_core(name):
@@ -217,18 +242,18 @@ def amx(run, pick):
 PROMISES = [
     Promise("DNN 784-100-10 step, batch 20", "multiply-add peak", lambda run, pick: run.of_peak("dense_step", "dnn/tessera", pick),
             0.80, 0.85, "%"),
-    Promise("", "Eigen loop", step("dnn", "eigen"), 1.35, 1.45),
-    Promise("", "plain PyTorch", step("dnn", "torch_plain"), 6, 6.5),
-    Promise("", "expert PyTorch", step("dnn", "torch_expert"), 2.5, 3),
-    Promise("MCLR 784-10 step, batch 20", "Eigen loop", step("mclr", "eigen"), 1.5, 2.5),
-    Promise("", "plain PyTorch", step("mclr", "torch_plain"), 9.5, 15),
-    Promise("FedAvg round, 20 clients x 20 steps", "plain PyTorch, MCLR", round_against("plain", "fedavg/mclr"), 12),
-    Promise("", "plain PyTorch, DNN", round_against("plain", "fedavg/dnn"), 5.5),
-    Promise("", "expert PyTorch, DNN", round_against("expert", "fedavg/dnn"), 2.5, 3),
+    step_promise("dnn", "eigen", "Eigen loop", 1.35, 1.45),
+    step_promise("dnn", "torch_plain", "plain PyTorch", 6, 6.5),
+    step_promise("dnn", "torch_expert", "expert PyTorch", 2.5, 3),
+    headed("MCLR 784-10 step, batch 20", step_promise("mclr", "eigen", "Eigen loop", 1.5, 2.5)),
+    step_promise("mclr", "torch_plain", "plain PyTorch", 9.5, 15),
+    headed("FedAvg round, 20 clients x 20 steps", round_promise("plain", "fedavg/mclr", "plain PyTorch, MCLR", 12)),
+    round_promise("plain", "fedavg/dnn", "plain PyTorch, DNN", 5.5),
+    round_promise("expert", "fedavg/dnn", "expert PyTorch, DNN", 2.5, 3),
     Promise("", "one core, MCLR (second core)", second_core("fedavg/mclr"), 1.5),
     Promise("", "one core, DNN (second core)", second_core("fedavg/dnn"), 1.7),
-    Promise("pFedMe round, 100 clients x 20 x 5", "plain PyTorch, MCLR", round_against("plain", "pfedme/mclr"), 12),
-    Promise("", "plain PyTorch, DNN", round_against("plain", "pfedme/dnn"), 4.5),
+    headed("pFedMe round, 100 clients x 20 x 5", round_promise("plain", "pfedme/mclr", "plain PyTorch, MCLR", 12)),
+    round_promise("plain", "pfedme/dnn", "plain PyTorch, DNN", 4.5),
     Promise("weighted mean of 100 x 1e6 floats", "pure read of the same bytes", of_pure_read, 0.9, 0.9, "%"),
     Promise("exact top-k mask of 1e6", "std::nth_element",
             lambda run, pick: run.faster("select", "top20/tessera", "top20/nth_element", pick), 10, 20),
@@ -262,14 +287,17 @@ def table(head, rows):
 def must_show_table(data):
     run, rows = Run(data), []
     for p in PROMISES:
-        goal = p.text(p.goal)
+        try:
+            limit = p.text(p.at_peak(run)) if p.at_peak else ""
+        except NotMeasured:
+            limit = ""
         try:
             values = [p.value(run, pick) for pick in PICKS]
-            rows.append((p.work, p.against, p.text(p.floor), goal, p.text(values[0]), p.text(values[1]),
+            rows.append((p.work, p.against, p.text(p.floor), p.text(p.goal), limit, p.text(values[0]), p.text(values[1]),
                          p.verdict(values[0])))
         except NotMeasured as why:
-            rows.append((p.work, p.against, p.text(p.floor), goal, "", "", str(why)))
-    return table(("work", "against", "floor", "goal", "least", "median", ""), rows)
+            rows.append((p.work, p.against, p.text(p.floor), p.text(p.goal), limit, "", "", str(why)))
+    return table(("work", "against", "floor", "goal", "at peak", "least", "median", ""), rows)
 
 
 # All competitors -------------------------------------------------------------------------------------------------------
@@ -394,7 +422,9 @@ def page(data):
              f"Written by `{data['command']}` on {data['date']}; do not edit. [How it is measured, and the traps]"
              "(benchmarking.md).", "", machine_line(data["machine"]), "",
              "Times are of one thread on one core unless a column says otherwise; least and median over all turns of the "
-             "run.", "", "## What must be shown", "", must_show_table(data)]
+             "run.", "", "## What must be shown", "", must_show_table(data), "",
+             "*At peak* is what a step would have whose multiply-adds took no longer than the machine needs for them and that "
+             "did nothing else: a floor above it cannot be met on this machine in fp32."]
 
     def section(title, problem, *texts):
         if run.names(problem):

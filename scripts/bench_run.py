@@ -284,9 +284,14 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="the must-show rows only")
     parser.add_argument("--only", action="append", choices=PROBLEMS, help="one problem; may be given more than once")
+    parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/benchmarks.md"),
+                        help="where the page of a whole run goes (docs/benchmarks.md)")
     parser.add_argument("--turns", type=int, help="how often everything takes its turn (5, or 2 with --quick)")
     parser.add_argument("--min-time", type=float, help="seconds of one sample (0.2, or 0.1 with --quick)")
     arguments = parser.parse_args()
+    page = arguments.root / arguments.page
+    if page.suffix != ".md" or not page.parent.is_dir():
+        parser.error(f"--page {arguments.page}: a page is a .md file in a folder that exists")
 
     flags = cpu_flags()
     # Debian's OpenBLAS does not know newer CPUs and falls back to SSE3 without a word: say what this one has.
@@ -304,15 +309,18 @@ def main():
 
     command = "scripts/bench" + (" --quick" if arguments.quick else "") + "".join(
         f" --only {problem}" for problem in arguments.only or [])
+    if arguments.page != parser.get_default("page"):
+        command += f" --page {arguments.page}"
     data = {"version": 1, "command": command, "date": time.strftime("%Y-%m-%d"), "machine": machine,
             "seconds": round(time.monotonic() - began), "problems": results.problems}
     partial = arguments.quick or arguments.only or arguments.turns or arguments.min_time
     (arguments.build / "results.json").write_text(json.dumps(data, indent=1) + "\n")
-    page = (arguments.build if partial else arguments.root / "docs") / "benchmarks.md"
+    if partial:
+        page = arguments.build / "benchmarks.md"
     page.write_text(bench_report.page(data))
     print(bench_report.must_show_table(data))
     print(f"\n{data['seconds']} s; every sample is in build/bench/results.json, the tables in "
-          f"{'build/bench' if partial else 'docs'}/benchmarks.md")
+          f"{os.path.relpath(page, arguments.root)}")
     wrong = bench_report.wrong_answers(data)
     print("\n".join(f"WRONG: {line}" for line in wrong))
     return 1 if wrong else 0

@@ -26,12 +26,13 @@ TESSERA_INLINE void expand_body(const R** packed, const std::uint64_t* mask, con
 }
 
 #ifdef TESSERA_X86
-// Lane i of an expanded vector of eight reads packed number ranks[bits][i].
+// Lane i of an expanded vector of eight reads packed number ranks[bits][i], of which a permutation looks at the last
+// three bits. Where the lane has none the number is not negative: the sign says which lanes a blend takes.
 inline constexpr auto ranks = [] {
     std::array<std::array<std::int32_t, 8>, 256> table{};
     for (unsigned bits = 0; bits < 256; ++bits)
         for (unsigned i = 0; i < 8; ++i)
-            table[bits][i] = std::popcount(bits & ((1u << i) - 1));
+            table[bits][i] = std::popcount(bits & ((1u << i) - 1)) - (bits >> i & 1 ? 8 : 0);
     return table;
 }();
 
@@ -47,9 +48,9 @@ TESSERA_AVX2 void expand_body<float, 32>(const float** packed, const std::uint64
         const auto bits = static_cast<std::uint8_t>(mask[j / 64] >> (j % 64));
         const Lanes rank = *reinterpret_cast<const V<std::int32_t, 32>*>(ranks[bits].data());
         const Held<float, 32> values = __builtin_ia32_permvarsf256(*reinterpret_cast<const V<float, 32>*>(from), rank);
-        const Lanes one{1, 2, 4, 8, 16, 32, 64, 128}, here = (bits & one) != 0;
         const Held<float, 32> old = *reinterpret_cast<const V<float, 32>*>(before + j);
-        *reinterpret_cast<V<float, 32>*>(out + j) = here ? values : old;
+        *reinterpret_cast<V<float, 32>*>(out + j) =
+            __builtin_ia32_blendvps256(old, values, reinterpret_cast<Held<float, 32>>(rank));
         const auto used = static_cast<std::size_t>(std::popcount(bits));
         from += used;
         left -= used;

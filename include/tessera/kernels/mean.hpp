@@ -280,6 +280,7 @@ TESSERA_AVX2 void sum_packed_body<float, 32>(MeanLeaf<float>* leaves, const floa
         rows[k] = leaves[k].x;
         if (!leaves[k].mask) continue;
         rows[k] = tiles + k * packed_tile;
+        for (std::size_t j = 0; j < leaves[k].ahead; j += 16) __builtin_prefetch(leaves[k].x + leaves[k].ahead + j);
         expand_body<float, 32>(&leaves[k].x, leaves[k].mask, before, tiles + k * packed_tile, n);
     }
     sum_eight_body<float, 32>(rows, factors, scaled, finish, n, true);

@@ -57,8 +57,8 @@ TESSERA_INLINE void load_wide(const R* x, Held<double, Bytes>& out) {
     constexpr std::size_t lanes = VectorOf<double, Bytes>::lanes;
     const auto& narrow = *reinterpret_cast<const V<R, lanes * sizeof(R)>*>(x);
 #if defined(__x86_64__) && !defined(__clang__)
-    if constexpr (Bytes == 64 && sizeof(R) == 4) {  // GCC makes it of four-lane pieces: four instructions more
-        asm("vcvtps2pd %1, %0" : "=v"(out) : "m"(narrow));
+    if constexpr (sizeof(R) == 4) {  // GCC makes it of pieces, some of which go through memory
+        asm("%vcvtps2pd %1, %0" : "=v"(out) : "m"(narrow));
         return;
     }
 #endif
