@@ -161,8 +161,8 @@ consteval bool check_fold() {
                   "`template <class R> struct Memory`)");
     constexpr bool lifts = detail::lifts_so_many<F, M>();
     static_assert(!folds || lifts,
-                  "tessera::Fold: `abreast` must be a power of two, and a fold that says it needs `void lift(rows, w, sum) "
-                  "const` for so many neighbours");
+                  "tessera::Fold: `abreast` must be a power of two, and a fold that says it needs `void lift(rows, w, "
+                  "sum) const` for so many neighbours");
     static_assert(!peeks, "tessera::Fold: a decorator that reads the rows cannot go around a fold that hides clients");
     return true;
 }

@@ -1,25 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Affine layers on 8-bit inputs in matrix tiles (kernel set amx): forward pass and fused update.
 //
-// Forward, bytes multiply bytes and sums are whole numbers of 32 bits: weights go in as three digits of base 256, in units
-// of 2^-22 to 2^-21 of their row's largest. Nothing is rounded but these weights, and sums once they are finished.
+// Forward, bytes multiply bytes and sums are whole numbers of 32 bits: weights go in as three digits of base 256, in
+// units of 2^-22 to 2^-21 of their row's largest. Nothing is rounded but these weights, and sums once they are
+// finished.
 //
-// Back, tiles multiply bf16 (8 significant bits) and add up in fp32. A byte is one; a slope goes in as terms of 8 bits. An
-// input is (byte - shift) * scale, and the shift is one more example, whose bytes are all 255 and whose slope is that of
-// all together. Tiles of w take the terms in place. Slopes below 256 last places of the largest weight need two: whole
-// places, which are exact to add, and 8 bits of what is left. Others have a third, which makes it all of a float. With a
-// pull, or more than 31 examples, sums of three terms are finished before w moves, which rounds it once.
+// Back, tiles multiply bf16 (8 significant bits) and add up in fp32. A byte is one; a slope goes in as terms of 8
+// bits. An input is (byte - shift) * scale, and the shift is one more example, whose bytes are all 255 and whose
+// slope is that of all together. Tiles of w take the terms in place. Slopes below 256 last places of the largest
+// weight need two: whole places, which are exact to add, and 8 bits of what is left. Others have a third, which makes
+// it all of a float. With a pull, or more than 31 examples, sums of three terms are finished before w moves, which
+// rounds it once.
 //
 // After five steps weights err no more than after those of the fp32 kernels, up to a rounding; with fewer terms they do
 // (both tested).
 //
-// Products are dear: with too many of them at a time, of factors that are not 0, the Xeon of docs/benchmarks.md goes from
-// 2.75 to 2.25 GHz, for all it does. Hence two terms where two do, bytes as they are (half of a picture is 0; less a mean
-// none would be), third terms only in rows that need one, and digits made in one go between products: 30 instead of 36 us.
+// Products are dear: with too many of them at a time, of factors that are not 0, the Xeon of docs/benchmarks.md goes
+// from 2.75 to 2.25 GHz, for all it does. Hence two terms where two do, bytes as they are (half of a picture is 0;
+// less a mean none would be), third terms only in rows that need one, and digits made in one go between products: 30
+// instead of 36 us.
 //
 // The tests run this code on the processor's tiles where it has them, and everywhere on reference/tiles.hpp, which does
-// what the manual says. In other kernel sets bytes are widened and the kernels of dense.hpp do the work; so are they for
-// a shift outside [0, 255] and for updates with decay, momentum or `also`.
+// what the manual says. In other kernel sets bytes are widened and the kernels of dense.hpp do the work; so are they
+// for a shift outside [0, 255] and for updates with decay, momentum or `also`.
 //
 // Vectors prepare factors while tiles multiply. Neither function may be long: a step runs both, and a core keeps 32 KiB
 // of instructions (24 KiB for the forward pass alone cost a step 3 of 41 us).
@@ -43,8 +46,8 @@ namespace tiles {
 
 inline constexpr std::size_t sampled = 4;  // registers of a row, at least, among which its largest weight is sought
 
-// y[b][o] = bias[o] + sum_i x[b][i] w[o][i] for at least one example and one input. Left tiles are digits of 16 outputs x
-// 64 inputs, made on the way through L1, right ones 64 inputs x 16 columns.
+// y[b][o] = bias[o] + sum_i x[b][i] w[o][i] for at least one example and one input. Left tiles are digits of 16
+// outputs x 64 inputs, made on the way through L1, right ones 64 inputs x 16 columns.
 template <class Unit>
 TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const float* bias, float* y,
                            std::size_t batch, std::size_t in, std::size_t out) {
@@ -193,7 +196,8 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
 }
 
 // w -= rate * (sum_b dy[b][o] x[b][i] + pull * (w - toward)) for at least one example; `slopes` are sums of dy over the
-// batch. Left tiles are 16 outputs x 32 examples, right ones 32 examples x 16 inputs. Terms: 3, or fewer to see the loss.
+// batch. Left tiles are 16 outputs x 32 examples, right ones 32 examples x 16 inputs. Terms: 3, or fewer to see the
+// loss.
 template <std::size_t Terms, class Unit>
 TESSERA_INLINE void update(Unit& unit, const float* dy, const float* slopes, const ByteRows& x, float* w,
                            const float* toward, std::size_t batch, std::size_t in, std::size_t out, float rate,
@@ -229,8 +233,8 @@ TESSERA_INLINE void update(Unit& unit, const float* dy, const float* slopes, con
             if (Terms > 2 && third) unit.template multiply<T, 5, right>();
         };
 
-        // The next tile of w is loaded while this one is at work, and the one before is stored. Meanwhile vectors make the
-        // next left factors, and right ones ahead of the first tiles that need them.
+        // The next tile of w is loaded while this one is at work, and the one before is stored. Meanwhile vectors
+        // make the next left factors, and right ones ahead of the first tiles that need them.
         const std::size_t apart = in * sizeof(float), whole = in_place ? in / lanes : 0;
         const auto turn_in_place = [&]<int T>(std::size_t v) __attribute__((always_inline)) {
             if (v + 1 < whole) unit.template load<(T + 1) % 3>(here + (v + 1) * lanes, apart);
@@ -295,8 +299,8 @@ inline bool tiles_read([[maybe_unused]] float shift) {
 #endif
 }
 
-// From how many outputs of a layer on that is worth packing examples. With 10 a step of 784-10 took 2.5 times as long as in
-// fp32; with 100 it gains a little (scripts/bench --only dense_step).
+// From how many outputs of a layer on that is worth packing examples. With 10 a step of 784-10 took 2.5 times as long
+// as in fp32; with 100 it gains a little (scripts/bench --only dense_step).
 constexpr bool tiles_pay(std::size_t outputs) { return outputs >= 64; }
 
 #ifdef TESSERA_TILES
@@ -309,9 +313,9 @@ void affine_update_bytes(const float* dy, const float* slopes, const ByteRows& x
 }
 #else
 TESSERA_KERNELS_OPEN
-[[gnu::noinline, gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx512vbmi,avx2,fma")]] TESSERA_KERNELS_INLINE void affine_bytes(
-    const ByteRows& x, const float* w, const float* bias, float* y, std::size_t batch, std::size_t in,
-    std::size_t out) {
+[[gnu::noinline, gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx512vbmi,avx2,fma")]] TESSERA_KERNELS_INLINE void
+affine_bytes(const ByteRows& x, const float* w, const float* bias, float* y, std::size_t batch, std::size_t in,
+             std::size_t out) {
     tiles::Processor unit;
     tiles::affine(unit, x, w, bias, y, batch, in, out);
 }

@@ -96,7 +96,9 @@ TESSERA_INLINE void dot_tile(const R* const* rows, const R* w, const R* bias, R*
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void affine_body(const R* const* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
                                 std::size_t out) {
-    constexpr std::size_t M = Bytes == 64 ? 5 : 4, N = Bytes == 64 ? 5 : 2;  // 25 of 32 registers, 8 of 16
+    // 25 of 32 registers; 12 of 16, which leave room for one row of x and three of w; 8 where products need registers
+    // too.
+    constexpr std::size_t M = Bytes == 64 ? 5 : 4, N = Bytes == 64 ? 5 : Bytes == 32 ? 3 : 2;
     // Rows of x that stay in a cache while all of w goes by: in L1 if w fits L2 (784-100, batch 20: 2 % less time),
     // else in L2 (1,000 rows of 512 in half the time).
     constexpr std::size_t l1 = std::size_t{1} << 15, l2 = std::size_t{1} << 19;

@@ -33,13 +33,15 @@ inline constexpr std::array<std::string_view, 4> set_names{"portable", "avx2", "
 
 namespace detail {
 
-// Whether the CPU has tiles of bf16 and of bytes, and Linux lets this process use them: tile registers are 8 KiB of every thread's
-// state, which the kernel saves only for a process that asked (arch_prctl, ARCH_REQ_XCOMP_PERM, tile data).
+// Whether the CPU has tiles of bf16 and of bytes, and Linux lets this process use them: tile registers are 8 KiB of
+// every thread's state, which the kernel saves only for a process that asked (arch_prctl, ARCH_REQ_XCOMP_PERM, tile
+// data).
 inline bool tiles_granted() {
 #ifdef TESSERA_TILES
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
-    constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24, amx_int8 = 1u << 25, all = amx_bf16 | amx_tile | amx_int8;
+    constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24, amx_int8 = 1u << 25;
+    constexpr unsigned all = amx_bf16 | amx_tile | amx_int8;
     if ((d & all) != all) return false;
     constexpr long arch_prctl = 158, request_permission = 0x1023, tile_data = 18;
     long answer = arch_prctl;

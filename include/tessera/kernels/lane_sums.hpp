@@ -30,8 +30,8 @@ TESSERA_INLINE void fold_lanes(Held<R, Bytes>* acc) {
     }
 }
 
-// The same tree with the sum of acc[i] in lane i: one shuffle and one blend a pair, of which only the shuffle needs the one
-// port that has them. Of `Count` accumulators; lanes behind them are nobody's.
+// The same tree with the sum of acc[i] in lane i: one shuffle and one blend a pair, of which only the shuffle needs
+// the one port that has them. Of `Count` accumulators; lanes behind them are nobody's.
 template <class R, std::size_t Bytes, std::size_t Width, std::size_t... Lane>
 TESSERA_INLINE void blend_pair(const Held<R, Bytes>& a, const Held<R, Bytes>& b, Held<R, Bytes>& to,
                                std::index_sequence<Lane...>) {

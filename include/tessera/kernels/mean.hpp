@@ -39,8 +39,9 @@ inline constexpr std::size_t mean_streams = 8;   // rows added up in registers
 
 // How rows come from memory; the bits are the same either way. Long vectors begin at the same place of a page, so the
 // lines that eight rows have for one coordinate share a set of the first-level cache. If it has ways for them and for
-// sums, what comes is fetched there. If it has only eight (Zen 4), lines fetched early push out those not yet read: they
-// are fetched into the second-level cache, from farther ahead, and tiles are longer, so that pages change less often.
+// sums, what comes is fetched there. If it has only eight (Zen 4), lines fetched early push out those not yet read:
+// they are fetched into the second-level cache, from farther ahead, and tiles are longer, so that pages change less
+// often.
 struct MeanFetch {
     bool near;
     std::size_t tile;  // a multiple of mean_tile
@@ -181,11 +182,11 @@ TESSERA_INLINE void fetch_lines(const R* const* rows, std::size_t at) {
     }
 }
 // What a row has some lines further on is fetched meanwhile. Without that, sums that wait for memory fill the scheduler
-// and few reads are under way (Xeon: 40 to 47 ms instead of 28). Two lines of a row at once arrive 2 % sooner than one of
-// each row; more at once, the rows that come next, and on the Xeon other distances or the second-level cache gain nothing.
-// On Zen 4 (by hand, of the pure read's speed): 53 % fetched near, 62 without, 86 far; 65 far but only 10 lines ahead, 82
-// with tiles of a page.
-// `finish` is a copy, which no store to a row of sums can change: packed rows would take 3 % longer with a reference.
+// and few reads are under way (Xeon: 40 to 47 ms instead of 28). Two lines of a row at once arrive 2 % sooner than
+// one of each row; more at once, the rows that come next, and on the Xeon other distances or the second-level cache
+// gain nothing. On Zen 4 (by hand, of the pure read's speed): 53 % fetched near, 62 without, 86 far; 65 far but only
+// 10 lines ahead, 82 with tiles of a page. `finish` is a copy, which no store to a row of sums can change: packed
+// rows would take 3 % longer with a reference.
 template <class R, std::size_t Bytes, bool Scaled>
 TESSERA_INLINE void sum_rows(const R* const* leaves, const double* factors, MeanFinish<R> finish, std::size_t n,
                              bool near) {

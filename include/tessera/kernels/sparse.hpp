@@ -186,8 +186,8 @@ TESSERA_INLINE void both_block(const SparseOrder& p, const R* values, const R* x
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     constexpr std::size_t several = hot_set<R, Bytes> ? 4 : 2;
-    // The sums of some ones are finished only after the products of the next: waiting for them where they are made, they
-    // would fill the scheduler (3 to 7 % of the pass).
+    // The sums of some ones are finished only after the products of the next: waiting for them where they are made,
+    // they would fill the scheduler (3 to 7 % of the pass).
     enum Move { plain, decayed, any };
     int move = !end.plain() ? any : end.numbers.decay != 0 ? decayed : plain;
     in_register(move);

@@ -214,8 +214,8 @@ private:
     static constexpr std::size_t percent_for_three = 30;
 
     // A panel of 64 columns and a pair of blocks is 32 KiB and stays in L1. Lists of less than ten ones cost more to
-    // enter and to leave than a pair saves: sparser rows take one block at a time and wider panels (of a step 2 to 5 % at
-    // density 0.05, 1 to 4 % at 0.1).
+    // enter and to leave than a pair saves: sparser rows take one block at a time and wider panels (of a step 2 to 5
+    // % at density 0.05, 1 to 4 % at 0.1).
     bool in_pairs() const { return 64 * count_ >= 10 * out_ * in_; }
     // Wide enough for lists of so many ones.
     std::size_t wide_enough_for(std::size_t ones, std::size_t widest) const {
@@ -223,8 +223,8 @@ private:
         while (panel < widest && count_ * panel < out_ * in_ * ones) panel *= 2;
         return panel;
     }
-    // From 256 columns on a panel comes from L2 in any case, and one for all spares dx a second pass (1024x1024 at density
-    // 0.05: 4 % of a step).
+    // From 256 columns on a panel comes from L2 in any case, and one for all spares dx a second pass (1024x1024 at
+    // density 0.05: 4 % of a step).
     std::size_t turned_panel() const {
         const std::size_t panel = wide_enough_for(24, 512);
         return panel > 256 ? 1024 : panel;

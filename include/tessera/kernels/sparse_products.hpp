@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Products of a sparse matrix with blocked activations: row by row, or three rows together (kernels/sparse_pattern.hpp).
+// Products of a sparse matrix with blocked activations: row by row, or three rows together
+// (kernels/sparse_pattern.hpp).
 #pragma once
 
 #include <cstddef>

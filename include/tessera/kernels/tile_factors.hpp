@@ -24,7 +24,8 @@ struct ByteRows {
 namespace tiles {
 
 // Right factors of the forward pass: [block of 64 inputs][16 columns at a time][4 inputs][column], and sums of columns.
-// Column 0 is of ones, then come the examples. Bytes are turned as dwords, so four inputs are i, i + 16, i + 32, i + 48.
+// Column 0 is of ones, then come the examples. Bytes are turned as dwords, so four inputs are i, i + 16, i + 32, i +
+// 48.
 TESSERA_INLINE void pack_columns(const ByteRows& x, std::size_t batch, std::size_t in, std::uint32_t* to,
                                  std::int32_t* sums) {
     const std::size_t columns = batch + 1, across = (columns + lanes - 1) / lanes, whole = in / 64 * 64;
@@ -61,19 +62,20 @@ TESSERA_INLINE void pack_columns(const ByteRows& x, std::size_t batch, std::size
     }
 }
 
-// 16 rows of weights in fixed point, each with a unit of its own: w = unit * (d2 * 65536 + d1 * 256 + d0) to half a unit, and
-// no weight has 2^22 of them. Adding `origin`, 1.5 * 2^23 + 0x8080, leaves in the low bytes of a float the digits plus
-// 128, in the third plus 64.
+// 16 rows of weights in fixed point, each with a unit of its own: w = unit * (d2 * 65536 + d1 * 256 + d0) to half a
+// unit, and no weight has 2^22 of them. Adding `origin`, 1.5 * 2^23 + 0x8080, leaves in the low bytes of a float the
+// digits plus 128, in the third plus 64.
 //
-// Reading all weights for a row's largest cost a step 2 of 31 us, so it is sought among some, and others may be twice as
-// large. One that does not fit changes the exponent, which `digits` watch.
+// Reading all weights for a row's largest cost a step 2 of 31 us, so it is sought among some, and others may be twice
+// as large. One that does not fit changes the exponent, which `digits` watch.
 struct FixedPoint {
     static constexpr float origin = 0x1.8p23f + 0x8080;
     static constexpr std::uint32_t expected = 0x4b004b00;  // signs and exponents of upper halves
     alignas(64) float inverse[lanes];
     Floats unit;  // NaN where a weight is, or is infinite
 
-    // The largest magnitudes of a row in each lane, every `stride`-th 16 weights; as bits, of which NaN has the largest.
+    // The largest magnitudes of a row in each lane, every `stride`-th 16 weights; as bits, of which NaN has the
+    // largest.
     TESSERA_INLINE static void peaks_of(const float* row, std::size_t n, std::size_t stride, std::uint32_t* peaks) {
         Words most{};
         for (std::size_t at = 0; at < n; at += stride * lanes) {
@@ -97,8 +99,8 @@ struct FixedPoint {
         const Floats one = 1.0f / unit;
         std::memcpy(inverse, &one, sizeof one);
     }
-    // Digits of 64 weights of a row, a tile apart; bytes i to i + 3 are of weights i / 4 + 0, 16, 32 and 48. Where one does
-    // not fit, `strayed` gets bits of sign or exponent.
+    // Digits of 64 weights of a row, a tile apart; bytes i to i + 3 are of weights i / 4 + 0, 16, 32 and 48. Where
+    // one does not fit, `strayed` gets bits of sign or exponent.
     TESSERA_INLINE void digits(const float* w, std::size_t row, std::uint32_t* to, Words& strayed) const {
         Floats v[4];
 #pragma GCC unroll 4
@@ -143,9 +145,9 @@ struct FixedPoint {
 // Numbers as terms of bf16: whole steps, 8 bits of what is left, and the next 8.
 class Grid {
 public:
-    // For numbers of at most `largest` (magnitudes, as bits). The first term just holds them in its 8 bits; with steps of
-    // the last place of `weight`, if it can, for that is exact to add. Then the third is less than that place, and left
-    // out.
+    // For numbers of at most `largest` (magnitudes, as bits). The first term just holds them in its 8 bits; with
+    // steps of the last place of `weight`, if it can, for that is exact to add. Then the third is less than that
+    // place, and left out.
     TESSERA_INLINE void fit(const Words& largest, std::uint32_t weight) {
         const Words none{}, place = none + (weight >> 23), top = none + 254;
         const Words finest = (largest >> 23) + 16, coarsest = finest + 1;
@@ -185,8 +187,8 @@ TESSERA_INLINE std::uint32_t largest_of_some(const float* w, std::size_t rows, s
     return largest_lane(most);
 }
 
-// Factors of the update, made piece by piece while tiles work on what there is. An example is a row of bytes; behind them
-// comes the one of the shift, all `brightest`, then nobody fills up. Pairs of them are what tiles multiply.
+// Factors of the update, made piece by piece while tiles work on what there is. An example is a row of bytes; behind
+// them comes the one of the shift, all `brightest`, then nobody fills up. Pairs of them are what tiles multiply.
 class UpdateFactors {
 public:
     static constexpr std::size_t terms = 3;
@@ -232,8 +234,8 @@ public:
         return right_.data() + (block * pairs * vectors + v) * lanes;
     }
 
-    // Left factors of 16 outputs from o on, [term][output][pair]: -rate * scale * dy of each example, the sum of all for
-    // the shift.
+    // Left factors of 16 outputs from o on, [term][output][pair]: -rate * scale * dy of each example, the sum of all
+    // for the shift.
     std::size_t left_pieces() const { return 1 + blocks * (pairs + terms); }
     TESSERA_INLINE void make_left(std::size_t o, std::size_t piece) {
         if (piece == 0) return measure(o);

@@ -259,7 +259,8 @@ private:
     void evaluations_table() {
         if (std::ranges::all_of(runs_.all, [](const RunRecord& run) { return run.final_evaluations.empty(); })) return;
         const bool staged = std::ranges::any_of(runs_.all, [](const RunRecord& run) {
-            return std::ranges::any_of(run.final_evaluations, [](const Evaluation& e) { return !e.stage.get().empty(); });
+            return std::ranges::any_of(run.final_evaluations,
+                                       [](const Evaluation& e) { return !e.stage.get().empty(); });
         });
         put(out_, "<h2>Final evaluations</h2>\n<div class=\"scroll\" id=\"evaluations\"><table><thead><tr>",
             runs_.many_groups() ? "<th>run</th>" : "", "<th>metric</th><th class=\"n\">value</th>",

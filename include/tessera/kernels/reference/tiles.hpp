@@ -52,7 +52,8 @@ public:
     // sum[m][n] += sum_k left[m][k] right[k][n], first elements of pairs and second ones added up apart.
     template <int Sum, int Left, int Right>
     void multiply() {
-        each_sum<Sum, Left, Right, float>([](const Tile& left, const Tile& right, std::size_t m, std::size_t n, float total) {
+        each_sum<Sum, Left, Right, float>([](const Tile& left, const Tile& right, std::size_t m, std::size_t n,
+                                             float total) {
             float part[2] = {0, 0};
             for (std::size_t k = 0; k < right.rows; ++k)
                 for (std::size_t i = 0; i < 2; ++i)
