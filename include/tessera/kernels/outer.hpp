@@ -97,7 +97,7 @@ TESSERA_INLINE void for_row_blocks(std::size_t rows, F&& f) {
         const bool by_fours = fives == 0 && (rows % 6 == 2 || rows % 6 == 3) && rows >= 8;
         take(rows - fives - (by_fours ? 6 : 0), std::integral_constant<std::size_t, 6>{});
         take(m + fives, std::integral_constant<std::size_t, 5>{});
-    } else if constexpr (Bytes == 32 && End::hot) {  // what fours leave over, as two of ten classes, would go one by one
+    } else if constexpr (Bytes == 32 && End::hot) {  // what fours leave, as two of ten classes, would go one by one
         const std::size_t fives = 5 * (rows % 4);
         if (fives <= rows) take(fives, std::integral_constant<std::size_t, 5>{});
     }
