@@ -439,7 +439,8 @@ def page(data):
             under("DNN 784-100-10 (79,510 parameters):", competitors(run, "dense_step", "dnn", "tessera", extra=peak)),
             under("MCLR 784-10 (7,850 parameters):", competitors(run, "dense_step", "mclr", "tessera", extra=peak)),
             "`tessera` reads float rows as the others do; `tessera_bytes` reads the 8-bit pixels that datasets keep, and "
-            "converts them in the step; `tessera_amx` does its first layer on them in matrix tiles. `torch_expert` is counted per client, 20 clients in one batched product.")
+            "converts them in the step; `tessera_avx2` is what CPUs without AVX-512 run, `tessera_amx` does its first layer on "
+            "bytes in matrix tiles. `torch_expert` is counted per client, 20 clients in one batched product.")
     section("Matrix products of a layer, share of multiply-add peak", "gemm", gemm_table(run))
 
     def bandwidth(name):

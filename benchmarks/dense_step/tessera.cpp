@@ -48,9 +48,7 @@ private:
     M model_{};
 };
 
-template <Storage storage, bool Tiles = false>
-bench::Stepper* make(const bench::StepTask& task) {
-    const auto set = Tiles ? kernels::Set::amx : kernels::choose_set();
+bench::Stepper* make(const bench::StepTask& task, Storage storage, kernels::Set set) {
     if (task.hidden == 0) return new Ours<nn::Mclr<784, 10>>(task, storage, set);
     return new Ours<nn::Dnn<784, 100, 10>>(task, storage, set);
 }
@@ -58,7 +56,11 @@ bench::Stepper* make(const bench::StepTask& task) {
 }  // namespace
 
 void add_tessera(bench::StepCompetitors& all) {
-    all.add("tessera", make<Storage::float32>);
-    all.add("tessera_bytes", make<Storage::bytes>);
-    if (kernels::supported(kernels::Set::amx)) all.add("tessera_amx", make<Storage::bytes, true>);
+    using enum kernels::Set;
+    using Task = const bench::StepTask&;
+    all.add("tessera", [](Task task) { return make(task, Storage::float32, kernels::choose_set()); });
+    all.add("tessera_bytes", [](Task task) { return make(task, Storage::bytes, kernels::choose_set()); });
+    if (kernels::choose_set() > avx2)  // what CPUs without wider registers get
+        all.add("tessera_avx2", [](Task task) { return make(task, Storage::float32, avx2); });
+    if (kernels::supported(amx)) all.add("tessera_amx", [](Task task) { return make(task, Storage::bytes, amx); });
 }

@@ -15,7 +15,7 @@ using AnyModel = nn::Mclr<60, 10>;  // a fold reads only the number type of it
 
 class Ours final : public bench::Averager {
 public:
-    explicit Ours(const bench::MeanTask& task) : w_(task.size) {
+    Ours(const bench::MeanTask& task, kernels::Set set) : set_(set), w_(task.size) {
         for (std::size_t k = 0; k < task.clients; ++k) {
             const Mask* mask = nullptr;
             std::size_t size = task.size;
@@ -32,12 +32,14 @@ public:
     void read(float* mean) const override { std::copy(w_.begin(), w_.end(), mean); }
     void run() override {
         const Arena::Use use(arena_);
+        kernels::active() = set_;
         Nothing nothing;
         fold::Mean{}.fold(Site<AnyModel>{}, w_, Rows<float>(rows_), nothing);
     }
 
 private:
     Arena arena_;
+    kernels::Set set_;
     Vec<float> w_;
     std::deque<Mask> masks_;
     Vec<Row<float>> rows_;
@@ -46,5 +48,11 @@ private:
 }  // namespace
 
 void add_tessera(bench::MeanCompetitors& all) {
-    all.add("tessera", [](const bench::MeanTask& task) -> bench::Averager* { return new Ours(task); });
+    all.add("tessera", [](const bench::MeanTask& task) -> bench::Averager* {
+        return new Ours(task, kernels::choose_set());
+    });
+    if (kernels::choose_set() > kernels::Set::avx2)  // what CPUs without wider registers get
+        all.add("tessera_avx2", [](const bench::MeanTask& task) -> bench::Averager* {
+            return new Ours(task, kernels::Set::avx2);
+        });
 }
