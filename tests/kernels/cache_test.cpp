@@ -36,10 +36,12 @@ TEST_CASE("cache: the CPU's word on its ways is Linux's") {
     else MESSAGE("Linux does not say here");
 }
 
-TEST_CASE("cache: rows are fetched near where they and the sums have room, else far") {
+TEST_CASE("cache: a mean's rows are fetched far on Zen 4, which has 8 ways, and near on the Xeon, which has 12") {
     using namespace tessera::kernels;
-    CHECK(mean_fetch().near == (l1_ways() > mean_streams));
-    CHECK(mean_fetch().tile % mean_tile == 0);
+    CHECK_FALSE(fetch_for(8).near);
+    CHECK(fetch_for(12).near);
+    CHECK(mean_fetch().near == fetch_for(l1_ways()).near);
+    for (const MeanFetch how : {near_fetch, far_fetch}) CHECK(how.tile % mean_tile == 0);
 }
 
 }  // namespace cache_test

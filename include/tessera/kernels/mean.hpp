@@ -34,16 +34,17 @@ struct MeanRow {
 // of a page. Far: into the second-level one, from farther ahead, with longer tiles. On Zen 4 near takes 25 ms where far
 // takes 16.5 (by hand, 100 x 1e6). A part of that is known: long vectors begin at the same place of a page, so the
 // lines of eight rows share a set of the first-level cache, which has only eight ways there; rows 512 bytes apart from
-// that take 21 ms. The rest is not understood. The Xeon, with 12 ways, gains nothing by far. The rule is a line
-// between these two CPUs; no other was measured.
+// that take 21 ms. The rest is not understood. On the Xeon, with 12 ways, the parts of far gained nothing one by one;
+// the whole was not measured there. The rule is a line between these two CPUs.
 struct MeanFetch {
     bool near;
     std::size_t tile;  // a multiple of mean_tile
 };
 inline constexpr MeanFetch near_fetch{true, mean_tile}, far_fetch{false, 4 * mean_tile};
+constexpr MeanFetch fetch_for(std::size_t ways) { return ways > mean_streams ? near_fetch : far_fetch; }
 // Tests assign to it; everybody else reads.
 inline MeanFetch& mean_fetch() {
-    static MeanFetch fetch = l1_ways() > mean_streams ? near_fetch : far_fetch;
+    static MeanFetch fetch = fetch_for(l1_ways());
     return fetch;
 }
 
