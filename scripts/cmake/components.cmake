@@ -2,7 +2,19 @@
 # The optional components, looked for on the machine that uses them: included by our CMakeLists.txt and by the installed
 # tesseraConfig.cmake. A component that is found becomes the target tessera::<component>, which links its library and
 # defines TESSERA_HAS_<COMPONENT>=1; one that is not found leaves the sentence tessera_<component>_WANTS behind.
+# `kernels` is always found: it is tessera_kernels_source, which the file that includes this one names.
 include_guard(GLOBAL)
+
+# The kernels, compiled once in the project that asks for them instead of in each of its files that trains. Optimized also
+# where the rest is not, so that a debug build trains at nearly full speed.
+function(tessera_add_kernels source)
+  add_library(tessera_kernels STATIC EXCLUDE_FROM_ALL ${source})
+  add_library(tessera::kernels ALIAS tessera_kernels)
+  target_link_libraries(tessera_kernels PUBLIC tessera::tessera)
+  target_compile_definitions(tessera_kernels PUBLIC TESSERA_LINKED_KERNELS)
+  target_compile_options(tessera_kernels PRIVATE $<$<NOT:$<CONFIG:Release,RelWithDebInfo,MinSizeRel>>:-O2>)
+  set_target_properties(tessera_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)  # a shared library may want them too
+endfunction()
 
 # A macro, because find_package() answers in variables that later calls in the same scope may need.
 macro(tessera_find_component component)
@@ -10,7 +22,12 @@ macro(tessera_find_component component)
   set(_tessera_links)
   set(_tessera_includes)
 
-  if("${component}" STREQUAL "openmp")
+  if("${component}" STREQUAL "kernels")
+    set(tessera_${component}_FOUND TRUE)
+    if(NOT TARGET tessera::kernels)
+      tessera_add_kernels("${tessera_kernels_source}")
+    endif()
+  elseif("${component}" STREQUAL "openmp")
     set(tessera_${component}_WANTS "a C++ compiler with OpenMP (clang: the matching libomp package)")
     find_package(OpenMP QUIET COMPONENTS CXX)
     if(OpenMP_CXX_FOUND)
@@ -53,7 +70,7 @@ macro(tessera_find_component component)
     endif()
   else()
     set(tessera_${component}_WANTS
-      "a component of that name: there are openmp, xtensor, blas, zlib and json")
+      "a component of that name: there are kernels, openmp, xtensor, blas, zlib and json")
   endif()
 
   if(_tessera_links)

@@ -5,6 +5,9 @@
 #include <cstdio>
 #include <cstring>
 
+#if defined(EXPECT_KERNELS) && !defined(TESSERA_LINKED_KERNELS)
+#error "tessera::kernels does not define TESSERA_LINKED_KERNELS"
+#endif
 #if defined(EXPECT_OPENMP) && !TESSERA_HAS_OPENMP
 #error "tessera::openmp does not define TESSERA_HAS_OPENMP"
 #endif
@@ -32,6 +35,10 @@ int main() {
     tessera::Stream stream{tessera::Key{1}(tessera::purpose::init)};
     const double u = stream.uniform();
     bool right = u >= 0 && u < 1 && std::strlen(tessera::version) > 0;
+    const float x[3] = {1, 2, 3};
+    double sum = 0;
+    tessera::kernels::sum(x, 3, &sum);  // does not link with tessera::kernels promised and missing
+    right = right && sum == 6;
 #if defined(EXPECT_ZLIB)
     right = right && crc32(0, reinterpret_cast<const unsigned char*>("123456789"), 9) == 0xCBF43926u;
 #endif

@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-COMPONENTS = ("openmp", "xtensor", "zlib", "json")  # the ones main.cpp knows how to try
+COMPONENTS = ("kernels", "openmp", "xtensor", "zlib", "json")  # the ones main.cpp knows how to try
 
 
 class Failed(Exception):
@@ -141,6 +141,8 @@ def by_vcpkg(arguments, work):
     if not (package / "share" / "tessera" / "tesseraConfig.cmake").is_file():
         raise Failed("vcpkg looks for packages in share/tessera, and ours is not there")
     by_package(arguments, work, package, [], "by vcpkg")
+    run("  finds the kernels' source", configure(arguments, work / "with kernels", f"-DCMAKE_PREFIX_PATH={package}",
+                                                 "-DWANTED=kernels"))
 
 
 def refused_single_headers(work):

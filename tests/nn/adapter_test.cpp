@@ -86,6 +86,13 @@ TEST_CASE("gradients by differences, and the fused step along them; an adapter m
     CHECK(select<scope::Norm>(Normed::segments).empty());  // a norm inside an adapter is the adapter's
 }
 
+TEST_CASE("parameter counts: of one adapter, of one of the eight of the published network, of the zoo") {
+    static_assert(dimension(Layout(nn::Bottleneck<256, 16>::segments)) == 8'464);
+    static_assert(dimension(Layout(nn::Bottleneck<256, 64>::segments)) == 264'704 / 8);
+    static_assert(nn::AdaptedDnn<784, 100, 10, 32>::parameters == 79'510 + 6'532);
+    CHECK(dimension(nn::AdaptedDnn<784, 100, 10, 32>{}) == 86'042);
+}
+
 TEST_CASE("the share that PerAda trains and sends, head included, is below 15 % in the zoo") {
     using Net = nn::AdaptedDnn<784, 100, 10, 32>;
     const std::size_t tuned = select<scope::Tunable>(Net::segments).size(Net::parameters);
