@@ -55,7 +55,8 @@ double gain(const char* name, FedBreD<Prior> method) {
 }
 
 int main() {
-    conformance::require(conformance::method(FedBreD<Sphere>{.steps = 3}, nn::Dnn<8, 6, 4>{}));
+    conformance::require(conformance::method(FedBreD<Sphere>{.steps = 3}, nn::Dnn<8, 6, 4>{},
+                                             {.rate_zero_serves = false}));  // eta moves it too
     gain("no personal prior (pFedMe)", PFedMe<>{});
     gain("loss gradient (lg)", FedBreD<prior::LossGradient>{});
     gain("hybrid (mh)", FedBreD<prior::Hybrid>{});

@@ -59,7 +59,8 @@ double accuracy(const char* name, const Masking& masking) {
 }
 
 int main() {
-    conformance::require(conformance::method(FedSpa<LookAhead>{}));
+    conformance::require(  // masks move, whatever the rate
+        conformance::method(FedSpa<LookAhead>{}, nn::Dnn<8, 6, 4>{}, {.rate_zero_serves = false}));
     accuracy("everything (FedAvg, uniform)", mask::RandomStatic{.density = 1});
     const double fixed = accuracy("a random half that stays (RSM)", mask::RandomStatic{});
     accuracy("a half that is searched (DST)", mask::DynamicSparse{});

@@ -45,7 +45,8 @@ int main() {
     using Net = nn::Dnn<60, 20, 10>;
     const auto clients = data::synthetic({.alpha = 1, .beta = 1, .clients = 8, .seed = 2, .max_examples = 60});
     // [masking_test]
-    conformance::require(conformance::method(FedSpa<mine::Redrawn>{.masking = {.every = 2}}));
+    conformance::require(  // masks move, whatever the rate
+        conformance::method(FedSpa<mine::Redrawn>{.masking = {.every = 2}}, Net{}, {.rate_zero_serves = false}));
     // [/masking_test]
     // [masking_use]
     const FedSpa<> dst{.masking = {.density = 0.2, .prune_rate = 0.3}, .local = {.rate = 0.1, .clip = 10}, .epochs = 5};

@@ -182,6 +182,62 @@ struct ServesMembersOnly {
     }
 };
 
+// A personal model that moves whatever the rate; the server's w is FedAvg's.
+struct DriftsAtHome {
+    static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    rule::Sgd local{};
+    fold::Mean fold{};
+    template <class R>
+    struct Client {
+        Vec<R> v;
+    };
+    template <class M, class R = real<M>>
+    auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+        for (auto& v : start(me.v, w)) v += R(0.25);
+        descend(at, w, at.epochs(1), local);
+        return up(at, std::move(w));
+    }
+    template <class M, class R = real<M>>
+    auto serve(const Site<M>& at, Vec<R> w, Client<R> me) const {
+        return plain(at, std::move(start(me.v, w)));
+    }
+};
+
+// Nothing is called w, no client keeps anything, and a visit reads its client's number.
+struct NumbersItsModels {
+    static constexpr auto by_default = Verbs{};
+    rule::Sgd local{};
+    double step = 0.1;
+    template <class R>
+    struct Server {
+        Vec<Vec<R>> models;
+    };
+    template <class M, class R = real<M>>
+    Server<R> open(const Site<M>&, Vec<R> w, std::size_t) const {
+        return {{w, w}};
+    }
+    template <class R>
+    Vec<R> send(const Server<R>& server, Id) const {
+        return server.models[0];
+    }
+    template <class M, class R = real<M>>
+    Up<R> visit(const Site<M>& at, Vec<R> w, Nothing&) const {
+        descend(at, w, at.epochs(1), local);
+        w[0] += R(step * (1 + at.id));
+        return up(at, std::move(w));
+    }
+    template <class R>
+    void merge(const auto&, Server<R>& server, std::span<const Up<R>> uploads) const {
+        auto& model = server.models[0] = Vec<R>(uploads[0].x.size());
+        for (const auto& upload : uploads)
+            for (std::size_t j = 0; j < model.size(); ++j) model[j] += upload.x[j] / static_cast<R>(uploads.size());
+    }
+    template <class M, class R = real<M>>
+    auto serve(const Site<M>& at, Vec<R> w, Nothing) const {
+        return plain(at, std::move(w));
+    }
+};
+
 // ---- wrong models
 
 enum class Slip { none, sign, bias, adds, fused };
@@ -272,8 +328,17 @@ TEST_CASE("a wrong method is told what it does wrong") {
     CHECK(of(Bend::reads_number, {.rate_zero_stays = false, .relabels = false}).empty());  // laws can be laid aside
 
     const auto moves = of(Bend::moves_without_rate);
-    CHECK(moves.size() == 1);
+    CHECK(moves.size() == 2);
     CHECK(says(moves, "with every rate 0 the server's w stays"));
+    CHECK(says(moves, "with every rate 0 the clients' answers stay"));
+    const auto drifts = conformance::method<DriftsAtHome>();
+    CHECK(drifts.size() == 1);
+    CHECK(says(drifts, "with every rate 0 the clients' answers stay"));
+    CHECK(conformance::method(DriftsAtHome{}, nn::Dnn<8, 6, 4>{}, {.rate_zero_serves = false}).empty());
+    const auto nameless = conformance::method<NumbersItsModels>();
+    CHECK(nameless.size() == 2);
+    CHECK(says(nameless, "exchanging the numbers of clients exchanges their answers"));
+    CHECK(says(nameless, "with every rate 0 the clients' answers stay"));
     CHECK(says(of(Bend::explodes), "end in finite numbers"));
     const auto moody = conformance::method<AnswersDifferently>();
     CHECK(moody.size() == 1);

@@ -294,6 +294,16 @@ TEST_CASE("stream: infinite, reshuffled at each refill, and it remembers its pla
     CHECK(pieces.pass == at.pass);
     CHECK(pieces.at == at.at);
 
+    // Each pass has a stream of its own, and `work` reads the one it is asked for.
+    Cursor own, shared, asked;
+    const auto other = site.stream(own, 9, Pass::own);
+    CHECK(walk(other) != all);
+    CHECK(sorted(joined(walk(other), 0, 3)) == client.ids);
+    for (const auto& draw : draws(other))
+        CHECK(std::ranges::find(collected_draws, draw) == collected_draws.end());
+    CHECK(walk(site.work(1, 9, shared)) == all);
+    CHECK(walk(site.work(1, 9, asked, Pass::own)) == walk(other));
+
     Cursor nowhere;
     CHECK(walk(Client{}.site(3).stream(nowhere, 5)).empty());
     CHECK(nowhere.pass == 0);

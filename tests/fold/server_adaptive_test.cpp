@@ -123,6 +123,10 @@ TEST_CASE("settings outside their range are refused with the name of the field")
     CHECK(complaint({.b2 = -1}).find("b2") == 0);
     CHECK(complaint({.tau = 0}).find("tau") == 0);
     CHECK(complaint({.v0 = -2}).find("v0") == 0);
+    constexpr double infinite = std::numeric_limits<double>::infinity();
+    CHECK(complaint({.server_rate = infinite}).find("server_rate") == 0);
+    CHECK(complaint({.tau = infinite}).find("tau") == 0);
+    CHECK(complaint({.v0 = infinite}).find("v0") == 0);
     CHECK(complaint({.v0 = 1e-6, .bias_corrected = true}).find("v0") == 0);
     CHECK(complaint({.v0 = 0, .bias_corrected = true}) == "");
 }

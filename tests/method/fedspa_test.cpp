@@ -258,13 +258,16 @@ TEST_CASE("a model chosen at run time gives the same bits") {
 }
 
 TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled; L-GEN-4, L-GEN-9") {
-    CHECK(support::broken_laws<Dst, Net>({}) == "");
+    const conformance::MethodLaws searching{.rate_zero_serves = false};  // masks move, whatever the rate
+    CHECK(support::broken_laws<Dst, Net>({}, searching) == "");
+    CHECK(support::broken_laws<Dst, Net>({.masking = {.prune_rate = 0}}) == "");
     CHECK(support::broken_laws<Rsm, Net>({}) == "");
-    CHECK(support::broken_laws<Dst, Net>({.remember = false}) == "");
+    CHECK(support::broken_laws<Dst, Net>({.remember = false}, searching) == "");
     CHECK(support::broken_laws<FedSpa<DynamicSparse, rule::Sgd, fold::OwnersMean>, Net>(
-              {.masking = {.grow = mask::Grow::random}, .local = {.clip = 10}}) == "");
+              {.masking = {.grow = mask::Grow::random}, .local = {.clip = 10}}, searching) == "");
     // Masks of one's own are drawn by the number of a client, which relabelling changes.
-    CHECK(support::broken_laws<Dst, Net>({.first = FirstMasks::different}, {.relabels = false}) == "");
+    CHECK(support::broken_laws<Dst, Net>({.first = FirstMasks::different},
+                                         {.rate_zero_serves = false, .relabels = false}) == "");
 }
 
 TEST_CASE("wrong settings are refused before round one") {
@@ -274,6 +277,12 @@ TEST_CASE("wrong settings are refused before round one") {
     CHECK_THROWS_WITH_AS(federation(Rsm{.masking = {.density = 0.05, .distribution = mask::Distribution::uniform}}),
                          doctest::Contains("leaves no active weight in"), ConfigError);
     CHECK_NOTHROW(federation(Rsm{.masking = {.density = 0.3, .distribution = mask::Distribution::uniform}}));
+    const auto without_end = [](const auto& method) {
+        return Federation<std::remove_cvref_t<decltype(method)>, Net>{Net{}, toy_data(), method, {.rounds = 0}};
+    };
+    CHECK_THROWS_WITH_AS(without_end(Dst{}), doctest::Contains("set Settings::rounds"), ConfigError);  // L-SPA-9 needs T
+    CHECK_NOTHROW(without_end(Dst{.masking = {.prune_rate = 0}}));
+    CHECK_NOTHROW(without_end(Rsm{}));
 }
 
 }  // namespace fedspa_test

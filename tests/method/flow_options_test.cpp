@@ -266,7 +266,7 @@ TEST_CASE("wrong settings are refused with a sentence") {
         CHECK_THROWS_WITH_AS((Federation<Method, Net>{{}, toy_data(), method, usual}), sentence, ConfigError);
     };
     refused({.halves = {.ratio = 0}}, "ratio must lie in (0, 1), not 0.000000; split = none gives all data to both");
-    refused({.routing = {.gamma = -1}}, "gamma must be 0 or more, not -1.000000");
+    refused({.routing = {.gamma = -1}}, "gamma must be 0 or more, and finite, not -1.000000");
     refused({.gate = {.dropout = 1}}, "dropout must lie in [0, 1), not 1.000000");
     CHECK_THROWS_WITH_AS((Federation<Flow<gate::Chain<5, 4>>, Net>{{}, toy_data(), {}, usual}),
                          "a router with 2 hidden widths serves 3 blocks, the model has 2; give it one width less than "

@@ -45,7 +45,7 @@ std::pair<std::size_t, std::size_t> heap_use(const Me& method, const Net& model)
     const auto data = support::toy_data({.clients = 8, .unseen = 1});
     auto split = data.split();
     split.server = split.unseen[0].train;
-    Federation<Me, Net> run{model, {data.pool(), split}, method, {.seed = 3, .batch = 5}};
+    Federation<Me, Net> run{model, {data.pool(), split}, method, {.seed = 3, .batch = 5, .rounds = 16}};
     const sample::Uniform sampler{.count = 3, .everyone_trains = true};
     const auto one_round = [&] {
         const std::size_t before = support::allocations;

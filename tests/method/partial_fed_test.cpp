@@ -219,7 +219,10 @@ TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled
 
 TEST_CASE("wrong settings are refused") {
     using Run = Federation<PartialFed<>, Net>;
-    CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.temperature = 0}}), "temperature must be positive", ConfigError);
+    CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.temperature = 0}}), "temperature must be positive, and finite, not 0.000000",
+                         ConfigError);
+    CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.lean = std::numeric_limits<double>::quiet_NaN()}}),
+                         doctest::Contains("lean must be finite"), ConfigError);
     CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.logit_rate = -1}}), doctest::Contains("logit_rate must be 0 or more"),
                          ConfigError);
 }

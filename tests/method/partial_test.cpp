@@ -53,6 +53,16 @@ auto with_rates(double v, double u) {
     return method;
 }
 
+// The next `count` clients in turn, the first ones again after the last.
+struct InTurn {
+    std::size_t count;
+    Plan plan(Key, std::size_t round, std::span<const Candidate> all) const {
+        Plan seats;
+        for (std::size_t i = 0; i < count; ++i) seats.push_back({all[(round * count + i) % all.size()].client});
+        return seats;
+    }
+};
+
 }  // namespace
 
 TEST_CASE("V-ALT-1 one full-batch step per phase on 1/2 (u + v - 1)^2") {
@@ -155,11 +165,15 @@ TEST_CASE("L-ALT-9 without state the run is the same as long as nobody comes twi
                                           with_rates<FedAlt>(0.5, 0.5),
                                           {.seed = 3, .batch = 0, .rounds = 4, .stateless = stateless},
                                           Numbers{0.25, 0.5}};
-        fed.run(rounds, sample::Uniform{cohort});
+        fed.run(rounds, InTurn{cohort});
         return fed;
     };
     const auto kept = run(false, 1, 4), forgot = run(true, 1, 4);
     CHECK(same_bits(kept.server().w, forgot.server().w));
+    const auto kept_long = run(false, 4, 1), forgot_long = run(true, 4, 1);  // four rounds, another client in each
+    CHECK(same_bits(kept_long.server().w, forgot_long.server().w));
+    for (Id k = 0; k < 4; ++k) CHECK(kept_long.client(k).v.size() == 1);
+    CHECK_FALSE(same_bits(run(false, 5, 1).server().w, run(true, 5, 1).server().w));  // the first comes again
     CHECK(kept.client(2).v.size() == 1);
     CHECK(forgot.client(2).v.empty());
     CHECK_FALSE(same_bits(run(false, 2, 4).server().w, run(true, 2, 4).server().w));

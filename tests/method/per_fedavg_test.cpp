@@ -151,7 +151,9 @@ TEST_CASE("wrong settings are refused") {
                          ConfigError);
     CHECK_THROWS_WITH_AS((QuadraticRun{{}, data, {.beta_m = std::numeric_limits<double>::infinity()}}),
                          "beta_m must be 0 or more, and finite, not inf", ConfigError);
-    CHECK_THROWS_WITH_AS((QuadraticRun{{}, data, {.delta = 0}}), "delta must be above 0", ConfigError);
+    for (const double delta : {0.0, std::numeric_limits<double>::infinity()})
+        CHECK_THROWS_WITH_AS((QuadraticRun{{}, data, {.delta = delta}}),
+                             doctest::Contains("delta must be positive, and finite"), ConfigError);
 }
 
 }  // namespace per_fedavg_test

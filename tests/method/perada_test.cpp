@@ -16,9 +16,11 @@
 #include <tessera/exec/openmp.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedalt.hpp>
+#include <tessera/method/fallback.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/feddf.hpp>
 #include <tessera/method/fedsim.hpp>
+#include <tessera/method/knn_per.hpp>
 #include <tessera/method/local.hpp>
 #include <tessera/nn/tuned.hpp>
 #include <tessera/nn/zoo.hpp>
@@ -200,7 +202,18 @@ TEST_CASE("L-ADA-1 without distillation: w is the uniform FedAvg of adapters, v 
     CHECK_FALSE(same_personal(perada, loose));
 }
 
-TEST_CASE("L-ADA-5 w does not depend on lambda, v and the personal phase; lambda = 0: v is Local's") {
+TEST_CASE("the phases of a visit see different batches, counted in epochs and in steps") {
+    const auto apart = [](std::size_t steps) {  // v and theta differ in nothing but their batches
+        Federation<NoKd, Adapters<>> run{
+            adapters(), toy_data({.clients = 1}), {.steps = steps, .own_steps = steps, .lambda = 0}, usual};
+        run.round(sample::Everyone{});
+        return !same_bits(run.server().w, run.client(0).v);
+    };
+    CHECK(apart(0));
+    CHECK(apart(4));
+}
+
+TEST_CASE("L-ADA-5 w does not depend on lambda, v and the personal phase; lambda = 0, everybody comes: v is Local's") {
     const auto run = [](double lambda, double own_rate, std::size_t own_epochs) {
         return Federation<PerAda<>, Adapters<>>{adapters(),
                                                 with_public(),
@@ -219,6 +232,11 @@ TEST_CASE("L-ADA-5 w does not depend on lambda, v and the personal phase; lambda
             adapters(), with_public(), {.local = {.rate = 0.05}, .epochs = epochs}, usual};
     };
     CHECK(Agreement(run(0, 0.05, 2), local(2)).personal);
+    const auto in_steps = [](auto method) {
+        return Federation<decltype(method), Adapters<>>{adapters(), with_public(), method, usual};
+    };
+    CHECK(Agreement(in_steps(PerAda<>{.personal = {.rate = 0.05}, .fold = lesson, .own_steps = 5, .lambda = 0}),
+                    in_steps(Local<>{.local = {.rate = 0.05}, .steps = 5})).personal);
     CHECK_FALSE(Agreement(run(0.1, 0.05, 2), local(2)).personal);
 }
 
@@ -382,6 +400,10 @@ TEST_CASE("public data: given, or what the split sets aside; none is refused bef
                          "distillation needs public examples at the server: give the federation `aux`, or split the "
                          "data with a share for the server",
                          ConfigError);
+    CHECK_THROWS_WITH_AS((Federation<Fallback<PerAda<>>, Adapters<>>{adapters(), toy_data(), {}, usual}),
+                         doctest::Contains("distillation needs public examples"), ConfigError);
+    CHECK_THROWS_WITH_AS((Federation<KnnPer<FedDf<>>, Net<>>{{}, toy_data(), {}, usual}),
+                         doctest::Contains("distillation needs public examples"), ConfigError);
     const auto data = with_public();
     const auto elsewhere = toy_data({.clients = 1, .train = 30, .seed = 77});
     const auto run = [&](const ClientData& aux) {

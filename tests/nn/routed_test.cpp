@@ -252,8 +252,9 @@ TEST_CASE("layout: the model's, the router's, the local copy's; wrong terms are 
     CHECK(start.size() == c.d + objective.router_size());
     CHECK(start[0] == 2.0f);
     CHECK(start.back() != objective.start(Vec<float>(c.d, 2.0f), Key{2}).back());
-    CHECK_THROWS_WITH_AS((nn::RoutingTerms{.gamma = -1}.validate()), "gamma must be 0 or more, not -1.000000",
+    CHECK_THROWS_WITH_AS((nn::RoutingTerms{.gamma = -1}.validate()), "gamma must be 0 or more, and finite, not -1.000000",
                          ConfigError);
+    CHECK_THROWS_AS((nn::RoutingTerms{.gamma = std::numeric_limits<double>::infinity()}.validate()), ConfigError);
     CHECK_THROWS_AS((nn::RoutingTerms{.eps = -1}.validate()), ConfigError);
 }
 

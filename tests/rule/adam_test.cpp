@@ -138,6 +138,7 @@ TEST_CASE("settings outside their range are refused with the name of the field")
     CHECK(complaint({.b1 = 1}).find("b1") == 0);
     CHECK(complaint({.b2 = -0.1}).find("b2") == 0);
     CHECK(complaint({.eps = 0}).find("eps") == 0);
+    CHECK(complaint({.eps = std::numeric_limits<double>::infinity()}).find("eps") == 0);
     CHECK(complaint({.schedule = {.warm_up = 1}}).find("warm_up") == 0);
 }
 

@@ -331,6 +331,7 @@ TEST_CASE("settings that cannot be are refused") {
     CHECK_FALSE(refused({.momentum = 1}).empty());
     CHECK_FALSE(refused({.rate = -1}).empty());
     CHECK_FALSE(refused({.weight_decay = -1}).empty());
+    CHECK_FALSE(refused({.weight_decay = infinity}).empty());
 }
 
 }  // namespace dp_sgd_test

@@ -174,6 +174,7 @@ TEST_CASE("settings outside their range are refused with the name of the field")
     CHECK(complaint({.rate = std::numeric_limits<double>::infinity()}).find("rate") == 0);
     CHECK(complaint({.momentum = 1}).find("momentum") == 0);
     CHECK(complaint({.weight_decay = -1}).find("weight_decay") == 0);
+    CHECK(complaint({.weight_decay = std::numeric_limits<double>::infinity()}).find("weight_decay") == 0);
     CHECK(complaint({.clip = -1}).find("clip") == 0);
     CHECK(complaint({.clip = std::numeric_limits<double>::quiet_NaN()}).find("clip") == 0);
     CHECK(complaint({.schedule = {.warm_up = 1}}).find("warm_up") == 0);

@@ -100,7 +100,7 @@ consteval bool serves_own() {
 }
 
 // Of a method, or of the one that it is around: whether clients must remember, whether the fold hides what they send,
-// the key that plans are drawn with, which uploads fit.
+// the key that plans are drawn with, what its fold asks of the hub before round one, which uploads fit.
 template <class Me>
 consteval bool needs_memory() {
     if constexpr (requires { Me::needs_memory; }) return Me::needs_memory;
@@ -118,6 +118,11 @@ Key plan_key(const Me& method, Key key) {
     if constexpr (requires { &Me::fold; }) return cohort_key(method.fold, key);
     else if constexpr (requires { &Me::inner; }) return plan_key(method.inner, key);
     else return key;
+}
+template <class Me, class M>
+void check_hub_of(const Me& method, const Site<M>& hub) {
+    if constexpr (requires { &Me::fold; }) check_hub(method.fold, hub);
+    else if constexpr (requires { &Me::inner; }) check_hub_of(method.inner, hub);
 }
 // Whether an upload may reach `merge`. A method with uploads of its own says itself: bool admits(server, upload) const.
 template <class Me, class State, class Upload>

@@ -72,16 +72,17 @@ struct Site {
         }
         return out;
     }
-    // The next `steps` batches of the client's infinite stream, reshuffled at each refill. The order is
-    // keyed by pass, so it depends neither on rounds nor on how many steps were asked for at once.
-    Batches<R> stream(Cursor& cursor, std::size_t steps) const {
+    // The next `steps` batches of one of the client's infinite streams, reshuffled at each refill. The order is keyed by
+    // the pass over the data, so it depends neither on rounds nor on how many steps were asked for at once.
+    Batches<R> stream(Cursor& cursor, std::size_t steps, Pass pass = Pass::shared) const {
+        const std::uint64_t role = pass == Pass::shared ? stream_role : own_stream_role;
         Batches<R> out(*examples);
         Vec<Index> order;
         while (!ids.empty() && out.size() < steps) {
-            shuffled(key(purpose::shuffle)(stream_role)(cursor.pass), order);
+            shuffled(key(purpose::shuffle)(role)(cursor.pass), order);
             for (; cursor.at < batch_count() && out.size() < steps; ++cursor.at)
                 out.append(cut(order, static_cast<std::size_t>(cursor.at) * batch_size()),
-                           key(purpose::dropout)(stream_role)(cursor.pass)(cursor.at));
+                           key(purpose::dropout)(role)(cursor.pass)(cursor.at));
             if (cursor.at == batch_count()) cursor = {cursor.pass + 1, 0};
         }
         return out;
@@ -102,9 +103,9 @@ struct Site {
         }
         return out;
     }
-    // A visit's work: `steps` batches of the client's stream, or, if that is 0, `passes` epochs.
+    // A visit's work: `steps` batches of the pass's stream, or, if that is 0, `passes` epochs.
     Batches<R> work(std::size_t passes, std::size_t steps, Cursor& cursor, Pass pass = Pass::shared) const {
-        return steps > 0 ? stream(cursor, steps) : epochs(passes, pass);
+        return steps > 0 ? stream(cursor, steps, pass) : epochs(passes, pass);
     }
     Batch<R> everything() const { return Batch<R>(*examples, ids); }
 
@@ -129,7 +130,7 @@ struct Site {
     }
 
 private:
-    static constexpr std::uint64_t stream_role = 0x73747265616D;  // no round number is this large
+    static constexpr std::uint64_t stream_role = 0x73747265616D, own_stream_role = 0x6F776E73747265;  // no round's number
 
     void shuffled(Key stream, Vec<Index>& order) const {
         order.assign(ids.begin(), ids.end());

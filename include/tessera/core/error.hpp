@@ -39,6 +39,10 @@ inline void require_size(double x, const std::string& name) {
     if (!(x >= 0 && x <= std::numeric_limits<double>::max()))
         throw ConfigError(name + " must be 0 or more, and finite, not " + std::to_string(x));
 }
+inline void require_positive(double x, const std::string& name) {
+    if (!(x > 0 && x <= std::numeric_limits<double>::max()))
+        throw ConfigError(name + " must be positive, and finite, not " + std::to_string(x));
+}
 }  // namespace detail
 
 }  // namespace tessera

@@ -56,11 +56,11 @@ struct ServerAdaptive {
     bool corrects_v() const { return bias_corrected && Kind != SecondMoment::adagrad; }  // Adagrad's v is a sum
     double first_v() const { return v0 >= 0 ? v0 : corrects_v() ? 0 : tau * tau; }
     void validate() const {
-        detail::require(server_rate > 0, "server_rate must be positive, not " + std::to_string(server_rate));
+        detail::require_positive(server_rate, "server_rate");
         detail::require(b1 >= 0 && b1 < 1, "b1 must lie in [0, 1), not " + std::to_string(b1));
         detail::require(b2 >= 0 && b2 < 1, "b2 must lie in [0, 1), not " + std::to_string(b2));
-        detail::require(tau > 0, "tau must be positive, not " + std::to_string(tau));
-        detail::require(v0 >= 0 || v0 == -1, "v0 must be 0 or more, or -1 for the usual, not " + std::to_string(v0));
+        detail::require_positive(tau, "tau");
+        detail::require((v0 >= 0 && std::isfinite(v0)) || v0 == -1, "v0 must be 0 or more, or -1 for the usual, not " + std::to_string(v0));
         detail::require(v0 <= 0 || !corrects_v(),
                         "v0 must be 0 with bias_corrected, which takes v to start there; leave v0 out");
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Blocked activations, on which the sparse kernels work: examples innermost, [block][number][width], where a block has
-// `width` examples of a batch padded with zeros to a multiple of `example_lanes`. Copies between rows and blocks. A
-// kernel takes a block at a time, or two, and then reads a list of columns and weights once for both.
+// `width` examples of a batch padded with zeros to a multiple of `example_lanes`, an empty batch to one of them. Copies
+// between rows and blocks. A kernel takes a block at a time, or two, and then reads a list of columns and weights once
+// for both.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ template <class R>
 inline constexpr std::size_t example_lanes = 64 / sizeof(R);
 template <class R>
 constexpr std::size_t padded(std::size_t batch) {
-    return (batch + example_lanes<R> - 1) / example_lanes<R> * example_lanes<R>;
+    return batch == 0 ? example_lanes<R> : (batch + example_lanes<R> - 1) / example_lanes<R> * example_lanes<R>;
 }
 
 namespace detail {
@@ -29,12 +30,15 @@ inline constexpr std::size_t whole_block = 4;  // registers of examples
 template <std::size_t N>
 using Count = std::integral_constant<std::size_t, N>;
 
-// Blocks of a padded batch: whole ones, and for what is left over 2 and 1 registers in the hot set, 1 in the others.
+// Blocks of a padded batch: whole ones, and for what is left over 2 registers and 1; with 16 bytes, whose padding are
+// whole blocks, and for doubles 1 alone. With AVX2 sixteen examples in two blocks take twice the time of one.
+template <class R, std::size_t Bytes>
+inline constexpr bool has_halves = Bytes >= 32 && sizeof(R) == 4;
 template <class R, std::size_t Bytes>
 constexpr std::size_t block_width(std::size_t left) {
     std::size_t registers = whole_block;
     while (registers * VectorOf<R, Bytes>::lanes > left)
-        registers = hot_set<R, Bytes> && registers > 2 ? registers - 2 : 1;
+        registers = has_halves<R, Bytes> && registers > 2 ? registers - 2 : 1;
     return registers * VectorOf<R, Bytes>::lanes;
 }
 // f(first example, registers) for each block, or, in the hot set, for two of them where there are two large ones: one
@@ -49,8 +53,9 @@ TESSERA_INLINE void for_blocks(std::size_t examples, bool in_pairs, const F& f) 
             if (in_pairs && left >= 6 * lanes) width = left >= 8 * lanes ? 8 * lanes : 6 * lanes;
             if (width == 8 * lanes) f(e, Count<8>{});
             if (width == 6 * lanes) f(e, Count<6>{});
-            if (width == 2 * lanes) f(e, Count<2>{});
         }
+        if constexpr (has_halves<R, Bytes>)
+            if (width == 2 * lanes) f(e, Count<2>{});
         if (width == 4 * lanes) f(e, Count<4>{});
         if (width == lanes) f(e, Count<1>{});
     }
@@ -127,12 +132,13 @@ TESSERA_INLINE void to_blocks_body(const R* const* rows, R* blocks, std::size_t 
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     const auto tile = [&](std::size_t e, std::size_t j, R* to, std::size_t apart) __attribute__((always_inline)) {
-        if (e + lanes <= batch && j + lanes <= numbers) {
-            Held<R, Bytes> square[lanes];
+        if (j + lanes <= numbers) {
+            Held<R, Bytes> square[lanes] = {};
 #pragma GCC unroll 16
             for (std::size_t i = 0; i < lanes; ++i) __builtin_prefetch(to + (lanes + i) * apart, 1);  // what comes next
 #pragma GCC unroll 16
-            for (std::size_t i = 0; i < lanes; ++i) square[i] = *reinterpret_cast<const Vec*>(rows[e + i] + j);
+            for (std::size_t i = 0; i < lanes; ++i)
+                if (e + i < batch) square[i] = *reinterpret_cast<const Vec*>(rows[e + i] + j);
             turn<R, Bytes>(square);
 #pragma GCC unroll 16
             for (std::size_t i = 0; i < lanes; ++i) *reinterpret_cast<Vec*>(to + i * apart) = square[i];
@@ -155,7 +161,7 @@ TESSERA_INLINE void tile_to_rows(const R* from, std::size_t apart, R* rows, std:
                                  std::size_t numbers) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    if (examples >= lanes && numbers >= lanes) {
+    if (numbers >= lanes) {
         Held<R, Bytes> tile[lanes];
 #pragma GCC unroll 16
         for (std::size_t i = 0; i < lanes; ++i) __builtin_prefetch(rows + i * stride + lanes, 1);  // what comes next
@@ -163,7 +169,8 @@ TESSERA_INLINE void tile_to_rows(const R* from, std::size_t apart, R* rows, std:
         for (std::size_t i = 0; i < lanes; ++i) tile[i] = *reinterpret_cast<const Vec*>(from + i * apart);
         turn<R, Bytes>(tile);
 #pragma GCC unroll 16
-        for (std::size_t i = 0; i < lanes; ++i) *reinterpret_cast<Vec*>(rows + i * stride) = tile[i];
+        for (std::size_t i = 0; i < lanes; ++i)
+            if (i < examples) *reinterpret_cast<Vec*>(rows + i * stride) = tile[i];
         return;
     }
     for (std::size_t j = 0; j < numbers && j < lanes; ++j)

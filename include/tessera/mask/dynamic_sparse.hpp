@@ -39,7 +39,6 @@ struct DynamicSparse {
     Grow grow = Grow::gradient;
 
     double rate(std::size_t round, std::size_t rounds) const {
-        if (rounds == 0) return prune_rate;  // T is not known
         const auto last = static_cast<double>(annealing == Annealing::paper ? rounds - 1 : rounds);
         if (last == 0) return prune_rate;
         const double t = std::min(static_cast<double>(round), last);
@@ -65,6 +64,7 @@ struct DynamicSparse {
         }
     }
 
+    bool reads_rounds() const { return prune_rate > 0; }  // T must be known
     void validate() const {
         require_density(density);
         tessera::detail::require(prune_rate >= 0 && prune_rate <= 1,

@@ -10,6 +10,8 @@
 // Own layers start at the first w received. a_j = (0, lean): far below 0 FedAvg, far above Local.
 #pragma once
 
+#include <cmath>
+
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/rule.hpp>
 #include <tessera/core/error.hpp>
@@ -62,7 +64,8 @@ struct PartialFed {
     }
     void validate() const {
         detail::require_size(logit_rate, "logit_rate");
-        detail::require(temperature > 0, "temperature must be positive");
+        detail::require_positive(temperature, "temperature");
+        detail::require(std::isfinite(lean), "lean must be finite, not " + std::to_string(lean));
     }
 };
 

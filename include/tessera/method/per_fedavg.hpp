@@ -61,7 +61,7 @@ struct PerFedAvg {
     }
     void validate() const {
         detail::require_size(alpha, "alpha"), detail::require_size(beta_m, "beta_m");
-        detail::require(delta > 0, "delta must be above 0");
+        detail::require_positive(delta, "delta");
     }
 };
 

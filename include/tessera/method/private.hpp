@@ -29,7 +29,6 @@ struct Private {
     template <class R> struct Client { client_t<Inner, R> own; Vec<Spent> ledger, price; };
 
     auto open(const auto& hub, auto w0, std::size_t clients) const {
-        if constexpr (requires { inner.fold; }) check_hub(inner.fold, hub);
         return open_at(inner, hub, std::move(w0), clients);
     }
     template <class S>

@@ -62,8 +62,8 @@ struct RoutingTerms {
                 2 * half * (q1 / squared(q1) - q0 / squared(q0))};
     }
     void validate() const {
-        tessera::detail::require(gamma >= 0, "gamma must be 0 or more, not " + std::to_string(gamma));
-        tessera::detail::require(eps >= 0, "eps must be 0 or more, not " + std::to_string(eps));
+        tessera::detail::require_size(gamma, "gamma");
+        tessera::detail::require_size(eps, "eps");
     }
 };
 

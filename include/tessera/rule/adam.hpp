@@ -63,7 +63,7 @@ struct Adam {
         detail::require(std::isfinite(rate) && rate >= 0, "rate must be 0 or more, not " + std::to_string(rate));
         detail::require(b1 >= 0 && b1 < 1, "b1 must lie in [0, 1), not " + std::to_string(b1));
         detail::require(b2 >= 0 && b2 < 1, "b2 must lie in [0, 1), not " + std::to_string(b2));
-        detail::require(eps > 0, "eps must be positive, not " + std::to_string(eps));
+        detail::require_positive(eps, "eps");
     }
 };
 

@@ -91,8 +91,7 @@ struct DpSgd {
                                  "sampling_rate is of Poisson samples; batches of an epoch have their own");
         tessera::detail::require(momentum >= 0 && momentum < 1,
                                  "momentum must lie in [0, 1), not " + std::to_string(momentum));
-        tessera::detail::require(weight_decay >= 0,
-                                 "weight_decay must be 0 or more, not " + std::to_string(weight_decay));
+        tessera::detail::require_size(weight_decay, "weight_decay");
     }
 
 private:

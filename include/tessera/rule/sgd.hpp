@@ -45,7 +45,7 @@ struct Sgd {
     void validate() const {
         detail::require(std::isfinite(rate) && rate >= 0, "rate must be 0 or more, not " + std::to_string(rate));
         detail::require(momentum >= 0 && momentum < 1, "momentum must lie in [0, 1), not " + std::to_string(momentum));
-        detail::require(weight_decay >= 0, "weight_decay must be 0 or more, not " + std::to_string(weight_decay));
+        detail::require_size(weight_decay, "weight_decay");
         detail::require(clip >= 0, "clip must be 0 (off) or a positive norm, not " + std::to_string(clip));
     }
 };

@@ -58,7 +58,7 @@ public:
     // `aux` is public data for methods whose server descends (distillation), `labelled` what it may choose models by.
     Server(const Setup<Me, M>& setup, std::size_t clients, const ClientData& aux = {}, const ClientData& labelled = {})
         : setup_(&setup), clients_(clients), aux_(aux), labelled_(labelled) {
-        if constexpr (requires { setup.method.fold; }) check_hub(setup.method.fold, hub());
+        detail::check_hub_of(setup.method, hub());
         state_ = open_at<Me, M>(setup.method, hub(), setup.initial, clients);
     }
 

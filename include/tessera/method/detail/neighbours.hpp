@@ -37,7 +37,7 @@ struct Vote {
     void validate() const {
         require(neighbours > 0, "neighbours must be at least 1");
         require(lambda >= 0 && lambda <= 1, "lambda must lie in [0, 1], not " + std::to_string(lambda));
-        require(bandwidth > 0, "bandwidth must be positive, not " + std::to_string(bandwidth));
+        require_positive(bandwidth, "bandwidth");
     }
 };
 
