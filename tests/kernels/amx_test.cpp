@@ -575,13 +575,33 @@ TEST_CASE("bytes: in every other set, and for terms that tiles do not have, they
     };
     for_each_kernel_set([&](std::string_view set) {
         CAPTURE(set);
-        CHECK(kernels::tiles_read(72.97f) == (set == "amx"));
+        CHECK(kernels::tiles_read(72.97f, 784) == (set == "amx"));
+        CHECK(kernels::tiles_read(72.97f, kernels::widest_bytes) == (set == "amx"));
+        CHECK_FALSE(kernels::tiles_read(72.97f, kernels::widest_bytes + 1));
         check(set != "amx");
     });
     if (kernels::supported(kernels::Set::avx512)) {
         const Active active(kernels::Set::amx);
         check(false);
     }
+}
+
+TEST_CASE("tiles: the widest row of the largest bytes does not overflow") {
+    const auto error = [](std::size_t in, float weight) {  // relative, with digits that all lie on one side
+        const std::vector<std::uint8_t> bytes(in, 255);
+        const Index first = 0;
+        std::vector<float> w(in, weight), bias{0}, y{0};
+        w[0] = 1;
+        Tiles unit;
+        kernels::tiles::affine(unit, {bytes.data(), &first, 0, 1}, w.data(), bias.data(), y.data(), 1, in, 1);
+        const double exact = 255 * (1 + static_cast<double>(in - 1) * static_cast<double>(weight));
+        return std::fabs(static_cast<double>(y[0]) - exact) / std::fabs(exact);
+    };
+    for (const float weight : {0.99f, 0.5f, -0.00766f, -0.99f}) {
+        CAPTURE(weight);
+        CHECK(error(kernels::widest_bytes, weight) < 2e-5);  // a weight is rounded to 2^-22 of the largest, or of twice
+    }
+    CHECK(error(150'528, -0.00766f) > 0.1);  // three times 224 x 224 would
 }
 
 TEST_CASE("tiles: the processor's agree with those in software") {

@@ -348,6 +348,27 @@ TEST_CASE_TEMPLATE("affine_update: every set and every choice of terms agrees wi
     });
 }
 
+TEST_CASE_TEMPLATE("dense kernels: an infinite number, input or weight, is infinite in the sum, at every place", R, float,
+                   double) {
+    constexpr R infinite = std::numeric_limits<R>::infinity();
+    for_each_kernel_set([&](std::string_view set) {
+        CAPTURE(set);
+        for (std::size_t in = 1; in <= 40; ++in)
+            for (std::size_t at = 0; at < in; ++at) {
+                std::vector<R> x(in, 1), w(in, 2), y(1);
+                x[at] = infinite;
+                kernels::affine(x.data(), w.data(), static_cast<const R*>(nullptr), y.data(), 1, in, 1);
+                CHECK(y[0] == infinite);
+                std::swap(x, w);
+                kernels::affine(x.data(), w.data(), static_cast<const R*>(nullptr), y.data(), 1, in, 1);
+                CHECK(y[0] == infinite);
+                w[at] = 0, x[at] = infinite;  // which is no number, as in the plain loop
+                kernels::affine(x.data(), w.data(), static_cast<const R*>(nullptr), y.data(), 1, in, 1);
+                CHECK(std::isnan(y[0]));
+            }
+    });
+}
+
 TEST_CASE_TEMPLATE("dense kernels: nothing is read or written where there is nothing", R, float, double) {
     const R* none = nullptr;
     R* nowhere = nullptr;

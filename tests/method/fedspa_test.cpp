@@ -4,9 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <set>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include <tessera/exec/openmp.hpp>
 #include <tessera/fold/owners_mean.hpp>
 #include <tessera/mask/random_static.hpp>
 #include <tessera/method/fedavg.hpp>
@@ -18,6 +23,7 @@
 #include <tessera/sample/uniform.hpp>
 
 #include <support/bits.hpp>
+#include <support/kernel_sets.hpp>
 #include <support/method_laws.hpp>
 #include <support/quadratic.hpp>
 #include <support/toy_data.hpp>
@@ -51,6 +57,24 @@ struct ByHand {
         return mask;
     }
     void next(const auto&, Mask&) const {}
+};
+
+// Wrong ones.
+struct TooLong {
+    Mask first(Layout layout, Key) const { return Mask(dimension(layout) + 640, true); }
+    void next(const auto&, Mask&) const {}
+};
+struct Hollow {
+    Mask first(Layout layout, Key) const {
+        Mask mask(dimension(layout), true);
+        for (std::size_t j = layout[1].offset; j < layout[1].end(); ++j) mask.set(j, false);
+        return mask;
+    }
+    void next(const auto&, Mask&) const {}
+};
+struct Clears {
+    Mask first(Layout layout, Key) const { return Mask(dimension(layout), true); }
+    void next(const auto&, Mask& mask) const { mask = Mask(mask.size()); }
 };
 
 }  // namespace
@@ -259,6 +283,10 @@ TEST_CASE("a model chosen at run time gives the same bits") {
 
 TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled; L-GEN-4, L-GEN-9") {
     const conformance::MethodLaws searching{.rate_zero_serves = false};  // masks move, whatever the rate
+    for (const auto arithmetic : {Arithmetic::sparse, Arithmetic::dense}) {
+        CHECK(support::broken_laws<Dst, Net>({.arithmetic = arithmetic}, searching) == "");
+        CHECK(support::broken_laws<Rsm, Net>({.arithmetic = arithmetic}) == "");
+    }
     CHECK(support::broken_laws<Dst, Net>({}, searching) == "");
     CHECK(support::broken_laws<Dst, Net>({.masking = {.prune_rate = 0}}) == "");
     CHECK(support::broken_laws<Rsm, Net>({}) == "");
@@ -268,6 +296,60 @@ TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled
     // Masks of one's own are drawn by the number of a client, which relabelling changes.
     CHECK(support::broken_laws<Dst, Net>({.first = FirstMasks::different},
                                          {.rate_zero_serves = false, .relabels = false}) == "");
+}
+
+#ifdef _OPENMP
+TEST_CASE("in every kernel set and either arithmetic one state for any number of threads, and not the same in all") {
+    std::set<std::uint64_t> states;
+    std::size_t kinds = 0;
+    support::for_each_kernel_set([&](std::string_view set) {
+        CAPTURE(set);
+        const auto after = [](const auto& method, std::size_t threads) {
+            using Me = std::remove_cvref_t<decltype(method)>;
+            Federation<Me, Net> run{{}, toy_data(), method, usual};
+            run.run(3, sample::Uniform{4}, exec::OpenMp{threads});
+            return run.fingerprint();
+        };
+        const auto check = [&](const auto& method) {
+            const auto one = after(method, 1);
+            for (const std::size_t threads : {2u, 3u}) CHECK(after(method, threads) == one);
+            states.insert(one.low);
+            ++kinds;
+        };
+        check(Dst{.arithmetic = Arithmetic::sparse});
+        check(Dst{.arithmetic = Arithmetic::dense});
+        check(FedAvg<>{});
+    });
+    CHECK(states.size() > (kinds > 3 ? 3 : 2));  // sets and arithmetics do differ: `amx` alone may be AVX-512 here
+}
+#endif
+
+TEST_CASE("packed messages: values and mask bits on the wire, and a frame with lengths around them") {
+    auto run = federation(Dst{.masking = {.density = 0.5}});
+    const std::size_t d = run.server().w.size(), active = run.server().mask(0).count(), bits = (d + 7) / 8;
+    const std::size_t n = run.size();
+    const auto formula = [&](std::size_t each) { return static_cast<double>(n * each); };
+    const auto first = run.round(sample::Everyone{});
+    CHECK(first.formula_bytes_down == formula(4 * active + bits + 8));  // the values, the mask and its name
+    CHECK(first.formula_bytes_up == formula(4 * active + bits + 16));   // the values, the next mask, weight and sender
+    CHECK(first.bytes_down == n * (io::frame_overhead + 16 + 4 * active + bits + 8));  // two lengths of 8 bytes
+    CHECK(first.bytes_up == n * (io::frame_overhead + 16 + 4 * active + bits + 12));   // a sender has 4
+    // Everybody knows its mask now, so no bits go down; masks moved, so bits go up.
+    const auto second = run.round(sample::Everyone{});
+    CHECK(second.formula_bytes_down == formula(4 * active + 8));
+    CHECK(first.bytes_down - second.bytes_down == n * bits);
+    CHECK(second.bytes_up == first.bytes_up);
+}
+
+TEST_CASE("a masking of one's own is checked: the size of a mask, and a weight in every tensor") {
+    CHECK_THROWS_WITH_AS(federation(FedSpa<TooLong>{}), doctest::Contains("first gives a mask of"), ConfigError);
+    CHECK_THROWS_WITH_AS(federation(FedSpa<Hollow>{}), doctest::Contains("first leaves no active weight in 0.bias"),
+                         ConfigError);
+    auto run = federation(FedSpa<Clears>{});
+    const auto before = run.fingerprint();
+    CHECK_THROWS_WITH_AS(run.round(sample::Everyone{}), doctest::Contains("next leaves no active weight in 0.weight"),
+                         ConfigError);
+    CHECK(run.fingerprint() == before);
 }
 
 TEST_CASE("wrong settings are refused before round one") {

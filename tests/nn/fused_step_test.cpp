@@ -82,7 +82,7 @@ void check_all_terms(std::size_t batch) {
 TEST_CASE("a fused step has the bits of gradient and update, in every kernel set") {
     support::for_each_kernel_set([](std::string_view set) {
         CAPTURE(set);
-        for (const std::size_t batch : {1u, 2u, 4u, 5u, 20u}) {
+        for (const std::size_t batch : {1u, 2u, 4u, 5u, 20u, 129u, 512u}) {
             check_all_terms<float>(batch);
             check_all_terms<double>(batch);
         }

@@ -134,6 +134,52 @@ TEST_CASE_TEMPLATE("L-SPA-7: sparse arithmetic is dense arithmetic on zero-fille
     check_against_dense<Deep<R>>(20, 0, Arithmetic::sparse);  // nothing is left but the loss of constants
 }
 
+TEST_CASE("the table looks at the share of active weights, the outputs and the batch") {
+    struct Entry {
+        std::size_t outputs, batch, tenths;
+    };
+    for (const auto& [outputs, batch, tenths] : std::vector<Entry>{
+             {100, 1, 2}, {100, 2, 3}, {100, 3, 3}, {100, 4, 5}, {100, 7, 5}, {31, 1, 1}, {31, 7, 1}, {32, 7, 5},
+             {10, 8, 9}, {100, 8, 9}, {100, 32, 9}, {100, 33, 6}, {10, 48, 6}, {100, 49, 9}, {512, 128, 9}}) {
+        CAPTURE(outputs);
+        CAPTURE(batch);
+        CHECK(nn::detail::sparse_pays(tenths * 10, 100, outputs, batch));
+        CHECK_FALSE(nn::detail::sparse_pays(tenths * 10 + 1, 100, outputs, batch));
+    }
+    // What it says is what runs.
+    using Wide = Network<float, 37, Sequential<Linear<37, 50>, LeakyRelu, Linear<50, 40>>>;
+    const auto gradient = [](std::size_t batch, Arithmetic how) {
+        const Place<Wide> at(batch, 0.5);
+        Vec<float> out(at.packed.size());
+        Sparse<Wide>(at.model, at.mask, batch, how).gradient(at.packed, at.batch(), out);
+        return out;
+    };
+    CHECK(same_bits(gradient(2, Arithmetic::table), gradient(2, Arithmetic::dense)));
+    CHECK_FALSE(same_bits(gradient(2, Arithmetic::table), gradient(2, Arithmetic::sparse)));
+    CHECK(same_bits(gradient(20, Arithmetic::table), gradient(20, Arithmetic::sparse)));
+    CHECK_FALSE(same_bits(gradient(20, Arithmetic::table), gradient(20, Arithmetic::dense)));
+}
+
+TEST_CASE_TEMPLATE("of no examples the gradient is 0, and a step is its terms alone", R, float, double) {
+    for_each_kernel_set([&](auto) {
+        for (const auto how : {Arithmetic::sparse, Arithmetic::dense}) {
+            Place<Deep<R>> at(1, 0.5);
+            at.ids.clear();
+            const Sparse<Deep<R>> sparse(at.model, at.mask, 16, how);
+            Vec<R> gradient(at.packed.size(), R(7)), all(at.whole.size(), R(7));
+            CHECK(sparse.gradient(at.packed, at.batch(), gradient) == 0);
+            CHECK(gradient == Vec<R>(gradient.size()));  // 0 of either sign
+            sparse.full_gradient(at.packed, at.batch(), all);
+            CHECK(all == Vec<R>(all.size()));
+            const Step<R> step{.rate = 0.5, .decay = 0.5};
+            if (!sparse.fuses(step)) continue;
+            Vec<R> moved = at.packed;
+            sparse.step(moved, at.batch(), step);
+            for (std::size_t j = 0; j < moved.size(); ++j) CHECK(moved[j] == R(0.75) * at.packed[j]);
+        }
+    });
+}
+
 TEST_CASE("another mask is another function") {
     const Place<Deep<double>> one(20, 0.5, 3);
     const Mask other = random_mask(Deep<double>::parameters, 0.5, 4);

@@ -290,10 +290,12 @@ TESSERA_INLINE void update(Unit& unit, const float* dy, const float* slopes, con
 
 }  // namespace tiles
 
-// Whether bytes with this shift are read as they are; otherwise it is better to widen them once.
-inline bool tiles_read([[maybe_unused]] float shift) {
+// Whether so many bytes a row with this shift are read as they are; otherwise it is better to widen them once. Sums of
+// 255 times a digit, which is at most 128 from its middle, have 32 bits: enough for 65,793 bytes.
+inline constexpr std::size_t widest_bytes = 65'536;
+inline bool tiles_read([[maybe_unused]] float shift, [[maybe_unused]] std::size_t in) {
 #ifdef TESSERA_TILES
-    return active() == Set::amx && shift >= 0 && shift <= 255;
+    return active() == Set::amx && shift >= 0 && shift <= 255 && in <= widest_bytes;
 #else
     return false;
 #endif
@@ -345,7 +347,7 @@ private:
 inline void affine(const ByteRows& x, const float* w, const float* bias, float* y, std::size_t batch, std::size_t in,
                    std::size_t out) {
 #ifdef TESSERA_TILES
-    if (tiles_read(x.shift) && batch > 0 && in > 0) return affine_bytes(x, w, bias, y, batch, in, out);
+    if (tiles_read(x.shift, in) && batch > 0 && in > 0) return affine_bytes(x, w, bias, y, batch, in, out);
 #endif
     affine(Widened(x, batch, in).data(), w, bias, y, batch, in, out);
 }
@@ -357,7 +359,7 @@ inline void affine_update(const float* dy, const ByteRows& x, float* w, std::siz
                           std::size_t out, const UpdatePulls<float>& pulls, const UpdateNumbers<float>& numbers) {
 #ifdef TESSERA_TILES
     const bool hot = numbers.decay == 0 && !pulls.also && !pulls.velocity;
-    if (tiles_read(x.shift) && hot && batch > 0) {
+    if (tiles_read(x.shift, in) && hot && batch > 0) {
         const Scratch<float> slopes(out);
         bias_gradient(dy, slopes.data(), batch, out);
         affine_update_bytes(dy, slopes.data(), x, w, pulls.toward, batch, in, out, numbers.rate, numbers.pull);

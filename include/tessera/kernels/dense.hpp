@@ -47,10 +47,12 @@ TESSERA_INLINE void dot_tile(const R* const* rows, const R* w, const R* bias, R*
 #pragma GCC unroll 8
     for (std::size_t m = 0; m < M; ++m) x[m] = rows[m];
     Held<R, Bytes> acc[groups * lanes] = {};
-    const auto add = [&](std::size_t i, const Held<R, Bytes> (&wv)[N]) __attribute__((always_inline)) {
+    const auto add = [&](std::size_t i, const Held<R, Bytes> (&wv)[N], const auto& clear)
+                         __attribute__((always_inline)) {
 #pragma GCC unroll 8
         for (std::size_t m = 0; m < M; ++m) {
-            const Held<R, Bytes> xv = *reinterpret_cast<const Vec*>(x[m] + i);
+            Held<R, Bytes> xv = *reinterpret_cast<const Vec*>(x[m] + i);
+            clear(xv);
 #pragma GCC unroll 8
             for (std::size_t n = 0; n < N; ++n) acc[m * N + n] += xv * wv[n];
         }
@@ -60,17 +62,19 @@ TESSERA_INLINE void dot_tile(const R* const* rows, const R* w, const R* bias, R*
     for (std::size_t i = 0; i < whole; i += lanes) {
 #pragma GCC unroll 8
         for (std::size_t n = 0; n < N; ++n) wv[n] = *reinterpret_cast<const Vec*>(w + n * in + i);
-        add(i, wv);
+        add(i, wv, [](const Held<R, Bytes>&) {});
     }
     if (rest > 0 && whole > 0) {  // the last register once more, with the lanes that were counted set to zero
         const auto lane = *reinterpret_cast<const V<LaneNumber<R>, Bytes>*>(lane_numbers<R>.data());
         const auto counted = lane < static_cast<LaneNumber<R>>(lanes - rest);
+        // On both sides: an infinite number times 0 would be none.
+        const auto clear = [&](Held<R, Bytes>& v) __attribute__((always_inline)) { v = counted ? Held<R, Bytes>{} : v; };
 #pragma GCC unroll 8
         for (std::size_t n = 0; n < N; ++n) {
-            const Held<R, Bytes> last = *reinterpret_cast<const Vec*>(w + n * in + in - lanes);
-            wv[n] = counted ? Held<R, Bytes>{} : last;
+            wv[n] = *reinterpret_cast<const Vec*>(w + n * in + in - lanes);
+            clear(wv[n]);
         }
-        add(in - lanes, wv);
+        add(in - lanes, wv, clear);
     }
     R sums[groups * lanes];
     const auto fold = [&](std::size_t g, auto count) __attribute__((always_inline)) {

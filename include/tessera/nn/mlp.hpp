@@ -220,7 +220,7 @@ private:
         static kernels::ByteRows bytes_of(const Mlp& mlp, const Batch<R>& b) {
             const Examples& e = b.examples();
             const bool pays = kernels::tiles_pay(mlp.plan_->layers.front().out);
-            if (reads_bytes && e.storage == Storage::bytes && pays && kernels::tiles_read(e.shift))
+            if (reads_bytes && e.storage == Storage::bytes && pays && kernels::tiles_read(e.shift, b.width()))
                 return {static_cast<const std::uint8_t*>(e.rows), b.ids().data(), e.shift, e.scale};
             return {};
         }

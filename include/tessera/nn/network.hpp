@@ -249,7 +249,7 @@ private:
         static GatheredBytes bytes_of([[maybe_unused]] const Batch<R>& batch) {
             if constexpr (reads_bytes) {
                 const Examples& e = batch.examples();
-                if (e.storage == Storage::bytes && kernels::tiles_read(e.shift))
+                if (e.storage == Storage::bytes && kernels::tiles_read(e.shift, Inputs))
                     return {{static_cast<const std::uint8_t*>(e.rows), batch.ids().data(), e.shift, e.scale}};
             }
             return {};

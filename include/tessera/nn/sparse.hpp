@@ -46,10 +46,11 @@ class Sparse {
 public:
     using Real = real<M>;
 
-    // What pays is the same for every size of batch (nn/sparse_layers.hpp), so that is not looked at here.
-    Sparse(const M& model, const Mask& mask, std::size_t, [[maybe_unused]] Arithmetic how = Arithmetic::table)
+    // For batches of about that size (nn/sparse_layers.hpp).
+    Sparse(const M& model, const Mask& mask, [[maybe_unused]] std::size_t batch,
+           [[maybe_unused]] Arithmetic how = Arithmetic::table)
         : model_(&model), mask_(&mask), segments_(detail::packed_layout(model.layout(), mask)), active_(mask.count()) {
-        if constexpr (Form::exists) layers_ = Form::plan(mask, how);
+        if constexpr (Form::exists) layers_ = Form::plan(mask, batch, how);
     }
 
     Layout layout() const { return segments_; }

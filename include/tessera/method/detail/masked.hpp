@@ -113,6 +113,17 @@ struct MaskedServer {
     }
 };
 
+// A mask has a bit for each parameter and leaves every tensor a weight; a masking of one's own may not know.
+inline void require_mask(const Mask& mask, Layout layout, const char* made_by) {
+    if (mask.size() != dimension(layout))
+        throw ConfigError("masking: " + std::string(made_by) + " gives a mask of " + std::to_string(mask.size()) +
+                          " bits for a model of " + std::to_string(dimension(layout)) + " parameters");
+    for (const Segment& s : layout)
+        if (s.size() > 0 && count_in(mask, range_of(s)) == 0)
+            throw ConfigError("masking: " + std::string(made_by) + " leaves no active weight in " +
+                              std::string(s.name.view()) + " (" + std::to_string(s.size()) + " weights)");
+}
+
 template <class Fold, class R>
 MaskedServer<Fold, R> masked_server(Vec<R> w0, Mask first, std::size_t clients) {
     return {std::move(w0), {}, std::move(first), Vec<Mask>(clients), Vec<Bits>(clients, Bits::lacks)};
@@ -121,9 +132,14 @@ template <class Fold, class Masking, class M>
 auto masked_server(const Masking& masking, FirstMasks how, const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) {
     const Key key = hub.key(purpose::mask);
     const Layout layout = hub.model->layout();
-    auto s = masked_server<Fold>(std::move(w0), masking.first(layout, key), clients);
+    const auto first = [&](Key of) {
+        Mask mask = masking.first(layout, of);
+        require_mask(mask, layout, "first");
+        return mask;
+    };
+    auto s = masked_server<Fold>(std::move(w0), first(key), clients);
     if (how == FirstMasks::different)
-        for (std::size_t k = 0; k < clients; ++k) s.own[k] = masking.first(layout, key(k));
+        for (std::size_t k = 0; k < clients; ++k) s.own[k] = first(key(k));
     return s;
 }
 
@@ -143,6 +159,7 @@ void search_mask(const Masking& masking, const Site<M>& at, const Form& sparse, 
     };
     masking.next(MaskSearch<real<M>>(at.model->layout(), x, at.key(purpose::mask)(at.round), at.round, at.rounds, take),
                  mask);
+    require_mask(mask, at.model->layout(), "next");
 }
 
 // m o w as a predictor, which never holds a dense copy.
@@ -157,12 +174,13 @@ public:
     Vec<real<M>> whole() const { return kept_->form.whole(kept_->x); }
 
 private:
+    static constexpr std::size_t asked_at_once = 64;  // or more, whatever the batches of training
     struct Kept {
         Mask mask;
         Vec<real<M>> x;
         nn::Sparse<M> form;
         Kept(const Site<M>& at, Mask m, Vec<real<M>> values, Arithmetic how)
-            : mask(std::move(m)), x(std::move(values)), form(*at.model, mask, at.batch_size(), how) {}
+            : mask(std::move(m)), x(std::move(values)), form(*at.model, mask, asked_at_once, how) {}
     };
     std::unique_ptr<const Kept> kept_;
 };
