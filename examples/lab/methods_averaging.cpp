@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/fedavg_ft.hpp>
+#include <tessera/method/feddyn.hpp>
 #include <tessera/method/fedprox.hpp>
 #include <tessera/method/local.hpp>
 
@@ -35,6 +36,8 @@ std::vector<Entry> averaging_methods() {
             entry<tessera::FedAvgFt<Sgd, ServerFold>>("fedavg-ft", "FedAvg, fine-tuned by each client at evaluation"),
             entry<tessera::FedProx<Sgd, ServerFold>>("fedprox",
                                                      "FedProx (Li et al. 2020): proximal pull to the server's model"),
+            entry<tessera::FedDyn<Sgd, ServerFold>>("feddyn",
+                                                    "FedDyn (Acar et al. 2021): FedProx, and clients remember slopes"),
             entry<tessera::Local<Sgd>>("local", "Every client for itself; nothing travels"), centralised()};
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <tessera/method/apfl.hpp>
 #include <tessera/method/ditto.hpp>
+#include <tessera/method/fedamp.hpp>
+#include <tessera/method/fedem.hpp>
 #include <tessera/method/mtl.hpp>
 #include <tessera/method/per_fedavg.hpp>
 
@@ -16,7 +18,10 @@ std::vector<Entry> mixing_methods() {
                                                   "Per-FedAvg (Fallah et al. 2020): a start one step away"),
             entry<tessera::Ditto<Sgd, ServerFold>>("ditto", "Ditto (Li et al. 2021): own model pulled to the server's"),
             entry<tessera::Apfl<Sgd, ServerFold>>("apfl", "APFL (Deng et al. 2020): own and common model mixed"),
-            entry<tessera::Mtl<Sgd>>("mtl", "Mean-regularised multi-task learning: own models pulled to their mean")};
+            entry<tessera::Mtl<Sgd>>("mtl", "Mean-regularised multi-task learning: own models pulled to their mean"),
+            entry<tessera::FedAmp<Sgd>>("fedamp", "FedAMP (Huang et al. 2021): clients with like models pull each other"),
+            entry<tessera::FedEm<Sgd, ServerFold>>(
+                "fedem", "FedEM (Marfoq et al. 2021): each client is a mixture of the same few models")};
 }
 
 }  // namespace lab

@@ -6,11 +6,14 @@
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fallback.hpp>
 #include <tessera/method/fedalt.hpp>
+#include <tessera/method/fedamp.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/fedavg_ft.hpp>
 #include <tessera/method/fedbabu.hpp>
 #include <tessera/method/fedbn.hpp>
 #include <tessera/method/feddf.hpp>
+#include <tessera/method/feddyn.hpp>
+#include <tessera/method/fedem.hpp>
 #include <tessera/method/fedper.hpp>
 #include <tessera/method/fedprox.hpp>
 #include <tessera/method/fedrep.hpp>

@@ -24,7 +24,7 @@ import zipfile
 
 SMALL = ["run", "--data", "synthetic", "--clients", "12", "--per-round", "7", "--quiet"]
 PERSONAL = ["fedalt", "fedsim", "fedper", "fedrep", "lg-fedavg", "fedbabu", "fedbn", "ft-part", "pfedbred-lg", "pfedbred-meg",
-            "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl", "knn-per", "hypcluster", "partialfed",
+            "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl", "fedamp", "fedem", "knn-per", "hypcluster", "partialfed",
             "fedspa-dst", "fedspa-rsm", "sub-fedavg", "subsampling"]
 # With the model each needs and what else.
 OTHERS = {"flow": ["--model", "dnn"], "flow-fixed": ["--model", "dnn"], "pi-flow": ["--model", "dnn"],
@@ -57,7 +57,7 @@ def ran(result):
 
 def hashes(program, folder):
     """One state hash for 1, 2, 3 and 7 threads, for two runs and over the wire; another seed gives another."""
-    for algorithm in ["fedavg", "fedavg-ft", "fedprox", "local"]:
+    for algorithm in ["fedavg", "fedavg-ft", "fedprox", "feddyn", "local"]:
         seen = {}
         for name, more in {"1": ["--threads", "1"], "again": ["--threads", "1"], "2": ["--threads", "2"],
                            "3": ["--threads", "3"], "7": ["--threads", "7"], "wire": ["--wire", "--threads", "2"]}.items():
@@ -424,7 +424,7 @@ def outputs(program, folder):
     split_files(program, folder)
     listed = json.loads(ran(lab(program, "list", "--json")).stdout)
     known = {a["name"]: a for a in listed["algorithms"]}
-    expect({"fedavg", "fedavg-ft", "fedprox", "local", "centralised", *PERSONAL, *OTHERS} <= set(known), "list")
+    expect({"fedavg", "fedavg-ft", "fedprox", "feddyn", "local", "centralised", *PERSONAL, *OTHERS} <= set(known), "list")
     expect([n for n in known if known[n]["scope"]] == ["fedalt", "fedsim", "ft-part"], "which methods take a scope")
     used_places(program, folder)
     names_in_the_manual(listed)

@@ -32,16 +32,11 @@ struct HypCluster {
 
     template <class M, class R = real<M>>
     Server<R> open(const Site<M>& hub, const Vec<R>& w0, std::size_t) const {
-        Server<R> server;
-        for (std::size_t j = 0; j < clusters; ++j)
-            server.clusters.push_back({detail::away_from(w0, hub, j, spread)});
-        return server;
+        return {detail::first_models<Fold>(w0, hub, clusters, spread)};
     }
     template <class R>
     Vec<Vec<R>> send(const Server<R>& server, Id) const {
-        Vec<Vec<R>> all;
-        for (const auto& cluster : server.clusters) all.push_back(cluster.w);
-        return all;
+        return detail::models_of(server.clusters);
     }
     template <class M, class R = real<M>>
     Upload<R> visit(const Site<M>& at, Vec<Vec<R>> models, Client<R>& me) const {
@@ -64,7 +59,7 @@ struct HypCluster {
         return plain(at, std::move(models[detail::least_loss(at, models)]));
     }
     bool admits(const auto& to, const auto& up) const { return detail::fits_cluster(to, up); }
-    void validate() const { detail::require_clusters(clusters, spread); }
+    void validate() const { detail::require_models(clusters, "clusters", spread); }
 };
 
 }  // namespace tessera

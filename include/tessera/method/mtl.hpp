@@ -10,6 +10,7 @@
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/rule.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/method/detail/kept_models.hpp>
 #include <tessera/rule/sgd.hpp>
 
 namespace tessera {
@@ -21,17 +22,9 @@ struct Mtl {
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
     double lambda = 0.1;
     Pass pass = Pass::own;
-    template <class R>
-    struct Server {
-        Vec<R> w;  // wbar
-        Vec<Vec<R>> all;
-    };
-    template <class R>
-    struct Client {
-        Vec<R> w;
-        Cursor cursor;
-    };
-    template <class R> struct Upload { Vec<R> w; Id from = 0; };
+    template <class R> using Server = detail::KeptModels<R>;
+    template <class R> using Upload = detail::OwnModel<R>;
+    template <class R> struct Client { Vec<R> w; Cursor cursor; };
 
     template <class M, class R = real<M>>
     Server<R> open(const Site<M>&, Vec<R> w, std::size_t clients) const {
@@ -45,23 +38,12 @@ struct Mtl {
                 {.toward = mean, .pull = lambda});
         return {me.w, at.id};
     }
-    template <class R>
-    void merge(const auto&, Server<R>& server, std::span<const Upload<R>> uploads) const {
-        for (const auto& up : uploads) server.all[up.from] = up.w;
-        for (std::size_t j = 0; j < server.w.size(); ++j) {
-            double sum = 0;
-            for (const auto& w : server.all) sum += static_cast<double>(w[j]);
-            server.w[j] = static_cast<R>(sum / static_cast<double>(server.all.size()));
-        }
-    }
+    void merge(const auto&, auto& server, auto uploads) const { server.take(uploads); }
     template <class M, class R = real<M>>
     auto serve(const Site<M>& at, Vec<R>, Client<R> me) const {
         return plain(at, std::move(start(me.w, *at.initial)));
     }
-    template <class R>
-    bool admits(const Server<R>& server, const Upload<R>& up) const {
-        return up.from < server.all.size() && up.w.size() == server.w.size();
-    }
+    bool admits(const auto& server, const auto& up) const { return server.admits(up); }
     void validate() const { detail::require_size(lambda, "lambda"); }
 };
 

@@ -22,6 +22,20 @@ Vec<real<M>> away_from(const Vec<real<M>>& w0, const Site<M>& hub, std::size_t j
     return w;
 }
 
+// All of them, with a fold's memory each.
+template <class Fold, class M>
+auto first_models(const Vec<real<M>>& w0, const Site<M>& hub, std::size_t count, double spread) {
+    Vec<Shared<Fold, real<M>>> all;
+    for (std::size_t j = 0; j < count; ++j) all.push_back({away_from(w0, hub, j, spread)});
+    return all;
+}
+template <class Fold, class R>
+Vec<Vec<R>> models_of(const Vec<Shared<Fold, R>>& held) {
+    Vec<Vec<R>> all;
+    for (const auto& one : held) all.push_back(one.w);
+    return all;
+}
+
 // The model with the least loss on the client's training data, the first of several; one alone is not asked.
 template <class M>
 std::size_t least_loss(const Site<M>& at, const Vec<Vec<real<M>>>& models) {
@@ -47,6 +61,14 @@ bool fits_cluster(const S& server, const Upload& up) {
            up.weight >= 0;
 }
 
+template <class S, class Upload>
+bool fits_models(const S& server, const Upload& up) {
+    const auto& held = server.components;
+    bool fits = up.models.size() == held.size() && up.weight >= 0;
+    for (std::size_t m = 0; fits && m < held.size(); ++m) fits = up.models[m].size() == held[m].w.size();
+    return fits;
+}
+
 template <class Fold>
 consteval bool averages_clusters() {
     static_assert(!hides_clients<Fold>,
@@ -54,8 +76,8 @@ consteval bool averages_clusters() {
     return true;
 }
 
-inline void require_clusters(std::size_t clusters, double spread) {
-    require(clusters > 0, "clusters must be at least 1");
+inline void require_models(std::size_t count, const std::string& name, double spread) {
+    require(count > 0, name + " must be at least 1");
     require(spread >= 0 && spread <= 1, "spread must lie in [0, 1], not " + std::to_string(spread));
 }
 
