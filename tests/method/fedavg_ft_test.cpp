@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <tessera/method/fedavg_ft.hpp>
 
+#include <cmath>
 #include <cstddef>
 
 #include <doctest/doctest.h>
@@ -54,6 +55,20 @@ TEST_CASE("serve tunes a copy of w on the client's own data") {
     check(0, 3, 3);
     check(1, 3 * 0.9, 4 - 0.7);
     check(2, 3 * 0.81, 4 - 0.49);
+}
+
+TEST_CASE("a pull while tuning ends between the client's optimum and w; FedAlt's Ditto has 2 lambda") {
+    // From w = 3 with pull p: (a c + p w) / (a + p).
+    for (const double pull : {0.0, 1.0, 2.0}) {
+        Federation<FedAvgFt<>, support::Quadratic<>> fed{{}, support::quadratic_data({{{1, 0}}, {{3, 4}}}),
+                                                         {.tune_epochs = 400, .tune_pull = pull}, {.batch = 0}};
+        fed.run(300, sample::Everyone{});
+        CHECK(std::fabs(served(fed, 0) - pull * 3 / (1 + pull)) < 1e-9);
+        CHECK(served(fed, 1) == doctest::Approx((12 + pull * 3) / (3 + pull)).epsilon(1e-9));
+    }
+    CHECK_THROWS_WITH_AS((Federation<FedAvgFt<>, support::Quadratic<>>{
+                             {}, support::quadratic_data({{{1, 0}}}), {.tune_pull = -1}}),
+                         doctest::Contains("tune_pull must be 0 or more"), ConfigError);
 }
 
 TEST_CASE("tuning brings each client nearer to its own data") {

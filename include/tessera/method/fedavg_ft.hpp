@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // FedAvg + FT: FedAvg, and at evaluation each client fine-tunes a copy of w.
 //
-//   serve: w_k = E_ft epochs of the tuning rule from w. Clients keep no model. E_ft = 0 is FedAvg.
+//   serve: w_k = E_ft epochs of the rule from w. Clients keep no model. E_ft = 0 is FedAvg.
 #pragma once
 
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/rule.hpp>
+#include <tessera/core/error.hpp>
 #include <tessera/fold/mean.hpp>
 #include <tessera/rule/sgd.hpp>
 
@@ -19,6 +20,7 @@ struct FedAvgFt {
     std::size_t epochs = 1;       // E
     std::size_t steps = 0;        // instead of epochs: batches of the client's stream
     std::size_t tune_epochs = 1;  // E_ft
+    double tune_pull = 0;         // while tuning, + tune_pull/2 |v - w|^2, w as received
     Weigh weights = Weigh::samples;
     template <class R>
     struct Client {
@@ -30,9 +32,12 @@ struct FedAvgFt {
         return up(at, std::move(w), weights);
     }
     auto serve(const auto& at, auto w, auto) const {
-        descend(at, w, at.epochs(tune_epochs, Pass::own), local);
+        const auto received = w;
+        descend(at, w, at.epochs(tune_epochs, Pass::own), local,
+                {.toward = received, .pull = tune_pull});
         return plain(at, std::move(w));
     }
+    void validate() const { detail::require_size(tune_pull, "tune_pull"); }
 };
 
 }  // namespace tessera
