@@ -22,5 +22,7 @@
 #include <tessera/nn/sequential.hpp>
 #include <tessera/nn/sparse.hpp>
 #include <tessera/nn/sparse_layers.hpp>
+#include <tessera/nn/sparse_linear.hpp>
+#include <tessera/nn/sparse_mlp.hpp>
 #include <tessera/nn/tuned.hpp>
 #include <tessera/nn/zoo.hpp>

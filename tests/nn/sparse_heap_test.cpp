@@ -7,6 +7,7 @@
 
 #include <tessera/contracts/rule.hpp>
 #include <tessera/nn/any_model.hpp>
+#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/sparse.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/rule/sgd.hpp>
@@ -16,14 +17,14 @@
 
 namespace sparse_heap_test {
 
-TEST_CASE("a warm sparse visit asks the heap for nothing") {
-    using namespace tessera;
-    using Net = nn::Dnn<60, 40, 10>;
-    const Net net;
-    const nn::AnyModel<float> any(net);
+using namespace tessera;
+
+namespace {
+
+void check_warm_visit(const nn::AnyModel<float>& any) {
     const auto data = support::toy_dataset<float>(70, 60, 10);
     const auto ids = support::first_ids(70);
-    Mask mask(Net::parameters);
+    Mask mask(dimension(any));
     for (std::size_t j = 0; j < mask.size(); j += 3) mask.set(j, true);
     Arena arena;
     const Arena::Use use(arena);
@@ -49,6 +50,42 @@ TEST_CASE("a warm sparse visit asks the heap for nothing") {
     CHECK(warm == 0);
     CHECK(cold > 0);  // the arena was empty
     CHECK(again == first);
+}
+
+// Of a step, a prediction and a full gradient, without an arena: how many have half the size of the model.
+template <class M>
+std::size_t large_vectors(const M& model, Arithmetic how) {
+    const auto data = support::toy_dataset<float>(20, 300, 10);
+    const auto ids = support::first_ids(20);
+    const Batch<float> batch(data.examples(), ids);
+    Mask mask(dimension(model));
+    for (std::size_t j = 0; j < mask.size(); j += 10) mask.set(j, true);
+    const nn::Sparse<M> sparse(model, mask, 20, how);
+    Vec<float> packed(mask.count(), 0.01f), velocity = packed, slopes = packed, log(200), gradient(mask.size());
+    const Step<float> s{.rate = 0.1, .momentum = 0.5, .velocity = &velocity};
+    support::large_allocations = 0;
+    support::large = sizeof(float) * mask.size() / 2;
+    if (sparse.fuses(s)) sparse.step(packed, batch, s);
+    else sparse.gradient(packed, batch, slopes);
+    sparse.predict(packed, batch, log);
+    sparse.full_gradient(packed, batch, gradient);
+    support::large = ~std::size_t{0};
+    return support::large_allocations;
+}
+
+}  // namespace
+
+TEST_CASE("a warm sparse visit asks the heap for nothing") {
+    check_warm_visit(nn::Dnn<60, 40, 10>{});
+    check_warm_visit(nn::Mlp<float>({60, 40, 10}));
+    check_warm_visit(nn::Mlp<float>({60, 40, 30, 10}));
+}
+
+TEST_CASE("on sparse layers nothing is as large as the model") {
+    CHECK(large_vectors(nn::Dnn<300, 100, 10>{}, Arithmetic::sparse) == 0);
+    CHECK(large_vectors(nn::Mlp<float>({300, 100, 10}), Arithmetic::sparse) == 0);
+    CHECK(large_vectors(nn::Mlp<float>({300, 100, 10}), Arithmetic::table) == 0);
+    CHECK(large_vectors(nn::Mlp<float>({300, 100, 10}), Arithmetic::dense) > 0);  // the counter does count
 }
 
 }  // namespace sparse_heap_test

@@ -20,12 +20,14 @@
 #include <vector>
 
 #include <tessera/contracts/model.hpp>
+#include <tessera/contracts/sparse.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/backend.hpp>
 #include <tessera/kernels/softmax.hpp>
 #include <tessera/kernels/vector.hpp>
 #include <tessera/nn/loss.hpp>
+#include <tessera/nn/sparse_mlp.hpp>
 
 namespace tessera::nn {
 
@@ -42,6 +44,7 @@ public:
     Layout layout() const { return plan_->segments; }
     std::size_t input_width() const { return plan_->layers.front().in; }
     std::size_t outputs() const { return plan_->layers.back().out; }
+    double slope() const { return slope_; }
     double forward_flops() const {
         double sum = 0;
         for (const auto& l : plan_->layers) sum += static_cast<double>(2 * l.in * l.out + l.out);
@@ -92,6 +95,17 @@ public:
                                              pulls.at(l.weight), numbers);
         });
         return loss;
+    }
+
+    // On the active coordinates of a mask.
+    auto sparse(const Mask& mask, std::size_t batch, Arithmetic how) const {
+        return SparseMlp<Mlp>(*this, mask, batch, how);
+    }
+
+    void require_width_of(const Batch<R>& b) const {
+        if (b.width() != input_width())  // the sentence is of the heap, which a warm step does not ask
+            throw ConfigError("examples have " + std::to_string(b.width()) + " numbers, the model reads " +
+                              std::to_string(input_width()));
     }
 
 private:
@@ -160,9 +174,7 @@ private:
               notes(b.size() * mlp.plan_->notes),
               z(b.size() * mlp.outputs()),
               rows(b.size()) {
-            tessera::detail::require(b.width() == mlp.input_width(), "examples have " + std::to_string(b.width()) +
-                                                                         " numbers, the model reads " +
-                                                                         std::to_string(mlp.input_width()));
+            mlp.require_width_of(b);
             for (std::size_t i = 0; !in_bytes() && i < b.size(); ++i) load(i);
             const auto& layers = mlp.plan_->layers;
             for (std::size_t l = 0; l < layers.size(); ++l) {

@@ -39,10 +39,9 @@ inline Vec<Segment> packed_layout(Layout layout, const Mask& mask) {
 
 }  // namespace detail
 
-template <Model M>
+// Form: how the model's layers run by themselves, where they do.
+template <Model M, class Form = detail::Layered<M>>
 class Sparse {
-    using Form = detail::Layered<M>;
-
 public:
     using Real = real<M>;
 
@@ -50,13 +49,13 @@ public:
     Sparse(const M& model, const Mask& mask, [[maybe_unused]] std::size_t batch,
            [[maybe_unused]] Arithmetic how = Arithmetic::table)
         : model_(&model), mask_(&mask), segments_(detail::packed_layout(model.layout(), mask)), active_(mask.count()) {
-        if constexpr (Form::exists) layers_ = Form::plan(mask, batch, how);
+        if constexpr (Form::exists) layers_ = Form::plan(model, mask, batch, how);
     }
 
     Layout layout() const { return segments_; }
     std::size_t outputs() const { return model_->outputs(); }
     double forward_flops() const {
-        if constexpr (Form::exists) return Form::flops(*mask_);
+        if constexpr (Form::exists) return Form::flops(*model_, *mask_);
         else if constexpr (CountedModel<M>)
             return model_->forward_flops() * static_cast<double>(active_) / static_cast<double>(mask_->size());
         else return 0;
@@ -81,7 +80,7 @@ public:
             if (layered()) {
                 typename Form::Run run(*model_, *mask_, layers_, packed, batch);
                 std::copy_n(run.outputs().data(), run.outputs().size(), out.begin());
-                Form::to_predictions(out.first(run.outputs().size()));
+                Form::to_predictions(*model_, out.first(run.outputs().size()));
                 return;
             }
         if (full()) model_->predict(packed, batch, out);
@@ -159,7 +158,7 @@ private:
 
 // A model that brings its own form is asked for it.
 template <SparseModel M>
-class Sparse<M> {
+class Sparse<M, detail::Layered<M>> {
 public:
     using Real = real<M>;
 

@@ -6,13 +6,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <tuple>
 #include <type_traits>
-#include <utility>
 
 #include <tessera/contracts/sparse.hpp>
 #include <tessera/core/arena.hpp>
@@ -22,42 +19,9 @@
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/network.hpp>
 #include <tessera/nn/sequential.hpp>
+#include <tessera/nn/sparse_linear.hpp>
 
 namespace tessera::nn::detail {
-
-inline std::size_t count_active(const Mask& mask, std::size_t begin, std::size_t end) {
-    std::size_t n = 0;
-    kernels::each_word(mask.words().data(), begin, end, [&](std::size_t, std::uint64_t bits) {
-        n += static_cast<std::size_t>(std::popcount(bits));
-    });
-    return n;
-}
-// packed = what is active of dense, and back; both begin at coordinate `begin`.
-template <class R>
-void gather_active(const Mask& mask, std::size_t begin, std::size_t end, const R* dense, R* packed) {
-    kernels::each_word(mask.words().data(), begin, end, [&](std::size_t base, std::uint64_t bits) {
-        for (; bits != 0; bits &= bits - 1)
-            *packed++ = dense[base + static_cast<std::size_t>(std::countr_zero(bits)) - begin];
-    });
-}
-template <class R>
-void fill_active(const Mask& mask, std::size_t begin, std::size_t end, const R* packed, R* dense) {
-    std::fill_n(dense, end - begin, R(0));
-    kernels::each_word(mask.words().data(), begin, end, [&](std::size_t base, std::uint64_t bits) {
-        for (; bits != 0; bits &= bits - 1)
-            dense[base + static_cast<std::size_t>(std::countr_zero(bits)) - begin] = *packed++;
-    });
-}
-
-// One layer of a network: its coordinates, its packed values, and the pattern of its weights if those go sparse.
-struct SparseLayer {
-    Range whole{}, packed{};
-    std::size_t weights = 0;  // of the packed ones
-    bool sparse = false;
-    kernels::SparsePattern pattern{};
-
-    bool full() const { return whole.size() == packed.size(); }
-};
 
 template <class L>
 inline constexpr bool is_linear = false;
@@ -81,6 +45,16 @@ constexpr bool sparse_pays(std::size_t ones, std::size_t weights, std::size_t ou
     return 10 * ones <= tenths() * weights;
 }
 
+// Who multiplies a linear layer whose coordinates and widths are known. The first of all needs no input gradient.
+inline void plan_linear(SparseLayer& layer, const Mask& mask, bool first, std::size_t batch, Arithmetic how) {
+    const std::size_t weights = layer.inputs * layer.outputs, begin = layer.whole.begin;
+    layer.weights = count_active(mask, begin, begin + weights);
+    layer.sparse = how == Arithmetic::sparse ||
+                   (how == Arithmetic::table && sparse_pays(layer.weights, weights, layer.outputs, batch));
+    if (layer.sparse)
+        layer.pattern = kernels::SparsePattern(mask.words().data(), begin, layer.outputs, layer.inputs, !first);
+}
+
 // Networks that are a sequence of layers. What is said of the others: nothing.
 template <class M>
 struct Layered {
@@ -101,9 +75,9 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
     }();
 
     // Empty if no layer goes sparse.
-    static Vec<SparseLayer> plan(const Mask& mask, std::size_t batch, Arithmetic how) {
+    static Vec<SparseLayer> plan(const Net&, const Mask& mask, std::size_t batch, Arithmetic how) {
         Vec<SparseLayer> all;
-        bool any = false, first = true;
+        bool any = false;
         std::size_t packed = 0, index = 0;
         const auto look = [&]<class L>(std::type_identity<L>, Range r) {
             auto& layer = all.emplace_back();
@@ -111,18 +85,10 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
             layer.whole = r;
             layer.packed = {packed, packed + active};
             packed += active;
-            if constexpr (is_linear<L>) {
-                const std::size_t weights = L::segments[0].size();
-                layer.weights = count_active(mask, r.begin, r.begin + weights);
-                layer.sparse = how == Arithmetic::sparse ||
-                               (how == Arithmetic::table &&
-                                sparse_pays(layer.weights, weights, widths[index + 1], batch));
-                if (layer.sparse)
-                    layer.pattern = kernels::SparsePattern(mask.words().data(), r.begin, widths[index + 1],
-                                                           widths[index], !first);
-                any = any || layer.sparse;
-            }
-            first = false;
+            layer.inputs = widths[index];
+            layer.outputs = widths[index + 1];
+            if constexpr (is_linear<L>) plan_linear(layer, mask, index == 0, batch, how);
+            any = any || layer.sparse;
             ++index;
         };
         std::array<Range, count> ranges{};
@@ -134,7 +100,7 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
         return all;
     }
 
-    static double flops(const Mask& mask) {
+    static double flops(const Net&, const Mask& mask) {
         double sum = 0;
         std::size_t i = 0, begin = 0;
         ((sum += flops_of<Layers>(mask, widths[i++], begin), begin += dimension(Layout(Layers::segments))), ...);
@@ -145,64 +111,43 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
     // layer to the first, each reads its weights a last time before its gradient takes their room.
     static double gradient_in_place(const Net& net, const Batch<R>& batch, R* w) {
         const Scratch<R> x(batch.size() * Inputs);
-        load(batch, x.data());
+        load_rows(batch, Inputs, x.data());
         return in_place<0>(net, {batch.size(), Inputs, batch.training(), batch.draw()}, batch, x.data(), w, nullptr);
     }
 
     static double loss(const Batch<R>& batch, Out<R> outputs) { return Loss::gradient(batch, outputs); }
-    static void to_predictions(Out<R> outputs) { Loss::predict(outputs, widths[count]); }
+    static void to_predictions(const Net&, Out<R> outputs) { Loss::predict(outputs, widths[count]); }
 
-    // One pass over a batch. Numbers behind layer i stand in slot i + 1, by rows, in blocks, or both.
+    // One pass over a batch. Numbers behind layer i are number i + 1.
     class Run {
     public:
         Run(const Net& net, const Mask& mask, const Vec<SparseLayer>& layers, In<R> packed, const Batch<R>& batch)
             : net_(&net), mask_(&mask), layers_(&layers), batch_(&batch),
-              call_{batch.size(), Inputs, batch.training(), batch.draw()}, examples_(kernels::padded<R>(batch.size())) {
+              call_{batch.size(), Inputs, batch.training(), batch.draw()} {
+            for (std::size_t i = 0; i <= count; ++i) {
+                numbers_[i].shape(batch.size(), widths[i]);
+                slopes_[i].shape(batch.size(), widths[i]);
+            }
             forward<0>(packed.data());
         }
         // Raw outputs, and later their gradient.
-        Out<R> outputs() { return {by_rows<count>(), batch_->size() * widths[count]}; }
+        Out<R> outputs() { return {numbers_[count].rows_to_write(), batch_->size() * widths[count]}; }
 
         // The gradient of the outputs stands in their place. Writes the packed gradient.
-        void backward(const R* packed, R* gradient) { backward_from<count>(const_cast<R*>(packed), gradient, nullptr); }
+        void backward(const R* packed, R* gradient) { backward_from<count>({const_cast<R*>(packed), gradient}); }
         // Moves the packed values.
-        void step(R* packed, const Update<R>& update) { backward_from<count>(packed, nullptr, &update); }
+        void step(R* packed, const Update<R>& update) { backward_from<count>({packed, nullptr, &update}); }
 
     private:
-        using Slot = std::optional<Scratch<R>>;
-
-        template <std::size_t I>
-        R* make(Slot& slot, bool blocked) {
-            return slot.emplace((blocked ? examples_ : call_.batch) * widths[I]).data();
-        }
         template <std::size_t I>
         R* by_rows() {
-            if (!rows_[I]) {
-                make<I>(rows_[I], false);
-                if constexpr (I == 0) load(*batch_, rows_[0]->data());
-                else kernels::from_blocks(blocks_[I]->data(), rows_[I]->data(), call_.batch, widths[I], examples_);
-            }
-            return rows_[I]->data();
+            if constexpr (I == 0) return numbers_[0].rows(*batch_);
+            else return numbers_[I].rows();
         }
         template <std::size_t I>
         const R* in_blocks() {
-            if (!blocks_[I]) {
-                const bool in_place = I == 0 && call_.batch > 0 && batch_->row(0);
-                const Scratch<const R*> rows(call_.batch);
-                for (std::size_t i = 0; i < call_.batch; ++i)
-                    rows[i] = in_place ? batch_->row(i) : by_rows<I>() + i * widths[I];
-                kernels::to_blocks(rows.data(), make<I>(blocks_[I], true), call_.batch, widths[I], examples_);
-            }
-            return blocks_[I]->data();
-        }
-        // Zero-filled weights of a layer that works on those, or the packed ones where none is missing.
-        template <std::size_t I>
-        const R* filled(const R* packed) {
-            const auto& layer = (*layers_)[I];
-            if (layer.full()) return packed + layer.packed.begin;
-            R* w = weights_[I].emplace(layer.whole.size()).data();
-            fill_active(*mask_, layer.whole.begin, layer.whole.end, packed + layer.packed.begin, w);
-            return w;
+            if constexpr (I == 0) return numbers_[0].blocks(*batch_);
+            else return numbers_[I].blocks();
         }
 
         template <std::size_t I>
@@ -219,129 +164,76 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
             if constexpr (is_linear<at<I>>)
                 if (layer.sparse) {
                     const R* x = in_blocks<I>();
-                    const R* w = packed + layer.packed.begin;
-                    const Scratch<R> bias(widths[I + 1]);
-                    fill_active(*mask_, layer.whole.end - widths[I + 1], layer.whole.end, w + layer.weights,
-                                bias.data());
-                    kernels::sparse_affine(layer.pattern, w, bias.data(), x, make<I + 1>(blocks_[I + 1], true),
-                                           call_.batch);
+                    sparse_forward(layer, *mask_, packed, x, numbers_[I + 1].make(true), call_.batch);
                     return;
                 }
             if constexpr (is_pointwise<at<I>>) {
-                const bool blocked = blocks_[I].has_value();
-                Slot& to = blocked ? blocks_[I + 1] : rows_[I + 1];
-                own.forward(call_of<I>(blocked), packed, blocked ? in_blocks<I>() : by_rows<I>(),
-                            make<I + 1>(to, blocked), static_cast<R*>(nullptr));
+                const bool blocked = numbers_[I].in_blocks();
+                const R* x = blocked ? in_blocks<I>() : by_rows<I>();
+                own.forward(call_of<I>(blocked), packed, x, numbers_[I + 1].make(blocked), static_cast<R*>(nullptr));
             } else {
                 R* notes = notes_[I].emplace(call_.batch * at<I>::notes(widths[I])).data();
-                own.forward(call_of<I>(false), filled<I>(packed), static_cast<const R*>(by_rows<I>()),
-                            make<I + 1>(rows_[I + 1], false), notes);
+                own.forward(call_of<I>(false), filled_weights(layer, *mask_, packed, weights_[I]),
+                            static_cast<const R*>(by_rows<I>()), numbers_[I + 1].make(false), notes);
             }
         }
         template <std::size_t I>
         Call call_of(bool blocked) const {
             Call call = call_.child(I, widths[I]);
-            if (blocked) call.batch = examples_;
+            if (blocked) call.batch = kernels::padded<R>(call.batch);
             return call;
         }
 
-        // The gradient behind layer I - 1 stands in `rows_d_[I]` or `blocks_d_[I]`.
         template <std::size_t I>
-        void backward_from(R* packed, R* gradient, const Update<R>* update) {
+        void backward_from(const Descent<R>& to) {
             if constexpr (I > 0) {
-                back_through<I - 1>(packed, gradient, update);
-                rows_d_[I].reset();
-                blocks_d_[I].reset();
-                backward_from<I - 1>(packed, gradient, update);
+                back_through<I - 1>(to);
+                slopes_[I].clear();
+                backward_from<I - 1>(to);
             }
         }
+        // The gradient behind layer I - 1.
         template <std::size_t I>
-        const R* d_by_rows() {
-            if constexpr (I == count) return rows_[I]->data();
-            else {
-                if (!rows_d_[I])
-                    kernels::from_blocks(blocks_d_[I]->data(), make<I>(rows_d_[I], false), call_.batch, widths[I],
-                                         examples_);
-                return rows_d_[I]->data();
-            }
-        }
-        template <std::size_t I>
-        const R* d_in_blocks() {
-            if (!blocks_d_[I])
-                kernels::to_blocks(kernels::RowTable<R>(d_by_rows<I>(), call_.batch, widths[I]).rows(),
-                                   make<I>(blocks_d_[I], true), call_.batch, widths[I], examples_);
-            return blocks_d_[I]->data();
+        Carried<R>& slopes() {
+            return I == count ? numbers_[I] : slopes_[I];
         }
 
         template <std::size_t I>
-        void back_through(R* packed, R* gradient, const Update<R>* update) {
+        void back_through(const Descent<R>& to) {
             const auto& layer = (*layers_)[I];
             const auto& own = net_->layers().template layer<I>();
-            R* w = packed + layer.packed.begin;
-            R* g = gradient ? gradient + layer.packed.begin : nullptr;
-            const bool moves = update && update->on->touches(layer.packed);
             if constexpr (is_linear<at<I>>)
                 if (layer.sparse) {
-                    const R* dy = d_in_blocks<I + 1>();
+                    const R* dy = slopes<I + 1>().blocks();
                     const R* x = in_blocks<I>();
                     if constexpr (I > 0) {
                         constexpr bool rows = !is_linear<at<I - 1>> && !is_pointwise<at<I - 1>>;  // it reads them only
-                        const Scratch<R> spare(rows ? examples_ * widths[I] : 0);
-                        const kernels::SparseOut<R> dx{rows ? spare.data() : make<I>(blocks_d_[I], true),
-                                                       rows ? make<I>(rows_d_[I], false) : nullptr};
-                        if (moves)
-                            kernels::sparse_backward(layer.pattern, dy, x, w, dx, call_.batch,
-                                                     update->pulls.at(layer.packed.begin), update->numbers);
-                        else
-                            kernels::sparse_gradients(layer.pattern, static_cast<const R*>(w), dy, x, dx, g,
-                                                      call_.batch);
-                    } else if (g) {
-                        kernels::sparse_weight_gradient(layer.pattern, dy, x, g, call_.batch);
-                    } else if (moves) {
-                        kernels::sparse_update(layer.pattern, dy, x, w, call_.batch,
-                                               update->pulls.at(layer.packed.begin), update->numbers);
+                        const Scratch<R> spare(rows ? slopes_[I].size(true) : 0);
+                        sparse_backward(layer, *mask_, to, dy, x,
+                                        {rows ? spare.data() : slopes_[I].make(true),
+                                         rows ? slopes_[I].make(false) : nullptr},
+                                        call_.batch);
+                    } else {
+                        sparse_backward(layer, *mask_, to, dy, x, {}, call_.batch);
                     }
-                    if (g || moves) bias_gradient<I>(dy, w, g, update);
                     return;
                 }
             if constexpr (is_pointwise<at<I>>) {
                 if constexpr (I > 0) {
-                    const bool blocked = blocks_[I].has_value();
-                    Slot& to = blocked ? blocks_d_[I] : rows_d_[I];
-                    own.backward(call_of<I>(blocked), w, blocked ? in_blocks<I>() : by_rows<I>(),
-                                 static_cast<const R*>(nullptr), static_cast<const R*>(nullptr),
-                                 blocked ? d_in_blocks<I + 1>() : d_by_rows<I + 1>(), make<I>(to, blocked),
-                                 static_cast<R*>(nullptr));
+                    const bool blocked = numbers_[I].in_blocks();
+                    const R* dy = slopes<I + 1>().get(blocked);
+                    own.backward(call_of<I>(blocked), to.values(layer), static_cast<const R*>(numbers_[I].get(blocked)),
+                                 static_cast<const R*>(nullptr), static_cast<const R*>(nullptr), dy,
+                                 slopes_[I].make(blocked), static_cast<R*>(nullptr));
                 }
             } else {
-                R* dx = nullptr;
-                if constexpr (I > 0) dx = make<I>(rows_d_[I], false);
-                const bool kept = g || moves, direct = g && layer.full();
-                const Scratch<R> own_gradient(kept && !direct ? layer.whole.size() : 0);
-                R* dw = direct ? g : kept && layer.whole.size() > 0 ? own_gradient.data() : nullptr;
-                own.backward(call_of<I>(false), layer.full() ? w : weights_[I]->data(),
-                             static_cast<const R*>(by_rows<I>()), by_rows<I + 1>(), notes_[I]->data(),
-                             d_by_rows<I + 1>(), dx, dw);
-                if (!dw || direct) return;
-                const Scratch<R> active(layer.full() ? 0 : layer.packed.size());
-                if (!layer.full())
-                    gather_active(*mask_, layer.whole.begin, layer.whole.end, dw, g ? g : active.data());
-                if (moves) apply(w, layer.full() ? dw : active.data(), layer.packed, *update);
+                filled_backward(layer, *mask_, to, [&](R* dw) {
+                    const R* dy = slopes<I + 1>().rows();
+                    own.backward(call_of<I>(false), layer.full() ? to.values(layer) : weights_[I]->data(),
+                                 static_cast<const R*>(by_rows<I>()), static_cast<const R*>(by_rows<I + 1>()),
+                                 notes_[I]->data(), dy, I > 0 ? slopes_[I].make(false) : nullptr, dw);
+                });
             }
-        }
-        template <std::size_t I>
-        void bias_gradient(const R* dy, R* w, R* g, const Update<R>* update) {
-            const auto& layer = (*layers_)[I];
-            const Scratch<R> sums(widths[I + 1]), active(layer.packed.size() - layer.weights);
-            kernels::block_sums(dy, sums.data(), widths[I + 1], examples_);
-            gather_active(*mask_, layer.whole.end - widths[I + 1], layer.whole.end, sums.data(),
-                          g ? g + layer.weights : active.data());
-            const Range biases{layer.packed.begin + layer.weights, layer.packed.end};
-            if (!g) apply(w + layer.weights, active.data(), biases, *update);
-        }
-        static void apply(R* w, const R* gradient, Range r, const Update<R>& update) {
-            const auto pulls = update.pulls.at(r.begin);
-            kernels::update(w, gradient, pulls.toward, pulls.also, pulls.velocity, r.size(), R(1), update.numbers);
         }
 
         const Net* net_;
@@ -349,22 +241,11 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
         const Vec<SparseLayer>* layers_;
         const Batch<R>* batch_;
         Call call_;
-        std::size_t examples_;  // of the batch, with padding
-        std::array<Slot, count + 1> rows_{}, blocks_{}, rows_d_{}, blocks_d_{};
-        std::array<Slot, count> weights_{}, notes_{};
+        std::array<Carried<R>, count + 1> numbers_{}, slopes_{};
+        std::array<std::optional<Scratch<R>>, count> weights_{}, notes_{};
     };
 
 private:
-    static void load(const Batch<R>& batch, R* to) {
-        for (std::size_t i = 0; i < batch.size(); ++i, to += Inputs) {
-            batch.fetch(i + 2);
-            if (const auto* bytes = batch.bytes(i))
-                kernels::widen_bytes(bytes, to, Inputs, R(batch.examples().shift), R(batch.examples().scale));
-            else
-                batch.read(i, Out<R>(to, Inputs));
-        }
-    }
-
     // x: what layer I reads; w: its weights, with those of later layers behind; dx: where the gradient in x goes.
     template <std::size_t I>
     static double in_place(const Net& net, const Call& call, const Batch<R>& batch, const R* x, R* w, R* dx) {
