@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a layer does on the active coordinates of a mask, whether its widths are compiled (nn/sparse_layers.hpp) or not
-// (nn/sparse_mlp.hpp): a linear one on the sparse kernels, any on zero-filled weights of its own, and what flows between.
+// (nn/sparse_mlp.hpp): a linear one on the sparse kernels, any on zero-filled weights of its own; and what flows between
+// them.
 #pragma once
 
 #include <algorithm>
@@ -65,8 +66,8 @@ void load_rows(const Batch<R>& batch, std::size_t width, R* to) {
     }
 }
 
-// The numbers of a batch between two layers: by rows, in blocks (kernels/sparse_blocks.hpp), or both. One is made of the
-// other when it is asked for.
+// The numbers of a batch between two layers: by rows, in blocks (kernels/sparse_blocks.hpp), or both. One is made of
+// the other when it is asked for.
 template <class R>
 class Carried {
 public:
