@@ -99,16 +99,10 @@ void check_kind(const Source& source) {
     source.refuse("there is no such data" + (meant.empty() ? "; known are " + known : meant));
 }
 
-// Six sevenths train, as in Fashion-MNIST.
-Pool cut(tessera::data::Dataset examples) {
-    const std::size_t train = examples.size() * 6 / 7;
-    return {.examples = std::move(examples), .train_size = train};
-}
-
 Pool read_idx(const Source& source) {
     const auto& paths = source.paths(2);
     const auto labels = io::read_idx(paths[1]).bytes;
-    return cut(io::read_idx_dataset(paths[0], paths[1], std::size_t{*std::ranges::max_element(labels)} + 1));
+    return {.examples = io::read_idx_dataset(paths[0], paths[1], std::size_t{*std::ranges::max_element(labels)} + 1)};
 }
 
 Pool read_fashion_mnist(const Source& source) {
@@ -135,8 +129,7 @@ Pool read_csv(Source& source) {
                                         [&](std::string_view name) { settings.ignore.emplace_back(name); });
     if (source.has("separator")) settings.separator = separator_in(source, source.take("separator"));
     source.finish();
-    auto pool = io::read_csv(source.paths(1)[0], settings).pool;
-    return settings.client.empty() ? cut(std::move(pool.examples)) : pool;
+    return io::read_csv(source.paths(1)[0], settings).pool;
 }
 
 enum class Encoding : std::uint8_t { one_hot, ids };
@@ -218,7 +211,7 @@ ReadPool read_pool(const std::string& data, const std::string& flag) {
     if (source.kind() == "cifar100") return {io::read_cifar(io::Cifar::hundred_fine, source.paths(1)[0])};
     if (source.kind() == "cifar100-coarse") return {io::read_cifar(io::Cifar::hundred_coarse, source.paths(1)[0])};
     if (source.kind() == "idx") return {read_idx(source)};
-    if (source.kind() == "npy") return {cut(io::read_npy_dataset(source.paths(2)[0], source.paths(2)[1]))};
+    if (source.kind() == "npy") return {{io::read_npy_dataset(source.paths(2)[0], source.paths(2)[1])}};
     source.refuse("there is no such data; did you mean " + source.kind() + "?");
 }
 

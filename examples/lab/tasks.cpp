@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -119,6 +120,54 @@ std::vector<std::string> owners_in(const tessera::data::Split& split, const tess
     return names;
 }
 
+// Of files that bring no test part six sevenths train, as in Fashion-MNIST. Files are often sorted, by class or by time,
+// so the split seed draws who is tested on.
+struct DrawnTests {
+    std::vector<tessera::Index> order;  // training examples, then test examples, each as the file has them
+    std::size_t train_size;
+
+    DrawnTests(std::size_t size, std::uint64_t seed) : order(size), train_size(size * 6 / 7) {
+        constexpr std::uint64_t role = 0x7465737473;  // no partitioner's draw
+        std::iota(order.begin(), order.end(), tessera::Index{0});
+        tessera::Stream(tessera::Key{seed}(tessera::purpose::partition)(role)).shuffle(std::span(order));
+        const auto tests = order.begin() + static_cast<std::ptrdiff_t>(train_size);
+        std::sort(order.begin(), tests);
+        std::sort(tests, order.end());
+    }
+    // The same labels in this order; partitioners read nothing else.
+    tessera::data::Dataset reordered(const tessera::data::Dataset& examples) const {
+        std::vector<std::int32_t> labels;
+        for (const auto i : order) labels.push_back(examples.examples().labels[i]);
+        return tessera::data::Dataset::own(std::vector<float>(order.size()), std::move(labels),
+                                           examples.examples().classes);
+    }
+    void restore(tessera::data::Split& split) const {
+        const auto numbered = [&](std::vector<tessera::Index>& part) {
+            for (auto& i : part) i = order[i];
+        };
+        numbered(split.server);
+        for (auto* shares : {&split.clients, &split.unseen})
+            for (auto& share : *shares)
+                for (auto* part : {&share.train, &share.validation, &share.test}) numbered(*part);
+    }
+};
+
+tessera::data::Split deal(const Options& o, const tessera::data::Pool& pool, bool natural) {
+    using tessera::data::partition_by_name;
+    tessera::data::PartitionSettings settings{.clients = *o.clients,
+                                              .seed = *o.split_seed,
+                                              .train_size = pool.train_size,
+                                              .validation = *o.validation,
+                                              .unseen = *o.unseen,
+                                              .client_of = pool.client_of};
+    if (natural || pool.train_size > 0) return partition_by_name(*o.partition, pool.examples, settings);
+    const DrawnTests tests(pool.examples.size(), *o.split_seed);
+    settings.train_size = tests.train_size;
+    auto split = partition_by_name(*o.partition, tests.reordered(pool.examples), settings);
+    tests.restore(split);
+    return split;
+}
+
 tessera::data::FederatedDataset make_synthetic(const Options& o) {
     using namespace tessera::data;
     if (*o.partition != "natural")
@@ -221,16 +270,7 @@ Clients make_clients(const Options& o) {
     const auto dealt = [&] {
         if (!o.split_file.empty() && tessera::io::exists(o.split_file))
             return tessera::io::read_split(o.split_file, examples);
-        // A table is one file until somebody cuts it; only its own clients are cut by themselves.
-        const std::size_t train_size =
-            pool.train_size > 0 || natural ? pool.train_size : examples.size() * 6 / 7;
-        auto split = partition_by_name(*o.partition, examples,
-                                       {.clients = *o.clients,
-                                        .seed = *o.split_seed,
-                                        .train_size = train_size,
-                                        .validation = *o.validation,
-                                        .unseen = *o.unseen,
-                                        .client_of = pool.client_of});
+        auto split = deal(o, pool, natural);
         if (!o.split_file.empty())
             tessera::io::write_split(o.split_file, split, examples,
                                      {{note_partition, dealing_in(*o.partition)},

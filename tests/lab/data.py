@@ -143,6 +143,7 @@ def main(program):
         clients_with_nothing_to_train_on(program, folder, users, speech)
         names_of_clients(program, folder, users, csv)
         nothing_to_test_on(program, folder)
+        files_sorted_by_class(program, folder, users)
         separators(program, folder)
         listed = json.loads(lab(program, "list", "--json").stdout)
         for kind in ("cifar10:", "cifar100:", "leaf:", "csv:", "npy:", "text:"):
@@ -174,6 +175,40 @@ def nothing_to_test_on(program, folder):
     result = lab(program, *RUN, "--data", f"csv:{table},label=grade,client=who", "--json", out)
     expect(result.returncode == 2 and "no client has an example to test on" in result.stderr, f"{result.stderr}")
     expect(len(result.stderr.strip().splitlines()) == 1 and not out.exists(), result.stderr)
+
+
+def files_sorted_by_class(program, folder, users):
+    """Tests are drawn from all of a file that brings none, by the split seed; a test part that the files bring stays."""
+    classes = [i // 50 for i in range(150)]
+    path, x, y, split = folder / "sorted.csv", folder / "sorted-x.npy", folder / "sorted-y.npy", folder / "sorted.split"
+    path.write_text("who,a,b,y\n" + "".join(f"w{i % 5},{c + 0.001 * i},{-c},{c}\n" for i, c in enumerate(classes)))
+    write_npy(x, "<f4", (150, 2), struct.pack("<300f", *(v for i, c in enumerate(classes) for v in (c + 0.001 * i, -c))))
+    write_npy(y, "<i8", (150,), struct.pack("<150q", *classes))
+    images, labels = folder / "sorted-images", folder / "sorted-labels"
+    images.write_bytes(struct.pack(">IIII", 0x803, 150, 1, 2) + bytes(v for c in classes for v in (100 * c, 200 - 100 * c)))
+    labels.write_bytes(struct.pack(">II", 0x801, 150) + bytes(classes))
+
+    def tests(data, *more):
+        split.unlink(missing_ok=True)
+        out = report(program, folder, "--data", data, "--partition", "iid", "--clients", "3", "--per-round", "3", "--split-file",
+                     split, "--set", "rate=0.3", "--set", "epochs=20", *more)
+        value, = [e["value"] for e in out["final"]["evaluations"]
+                  if (e["pick"], e["average"], e["metric"]) == ("last", "pooled", "accuracy")]
+        lines = {kind: [int(i) for line in split.read_text().splitlines() if line.startswith(kind + " ")
+                        for i in line.split()[1:]] for kind in ("train", "test")}
+        return lines, value
+
+    for data in (f"csv:{path},label=y,ignore=who", f"csv:{path},label=y,client=who", f"npy:{x},{y}", f"idx:{images},{labels}"):
+        dealt, value = tests(data)
+        expect(sorted(dealt["train"] + dealt["test"]) == list(range(150)), f"{data}: each example once: {dealt}")
+        expect(len(dealt["test"]) == 150 - 150 * 6 // 7, f"{data}: a seventh tests: {dealt['test']}")
+        drawn = [sum(classes[i] == c for i in dealt["test"]) for c in range(3)]
+        expect(min(drawn) >= 2, f"{data}: tests of each class: {drawn}")
+        expect(value > 0.9, f"{data}: {value} of what can be told apart by a line")
+        expect(tests(data)[0] == dealt, f"{data}: another split the second time")
+        expect(sorted(tests(data, "--split-seed", "2")[0]["test"]) != sorted(dealt["test"]), f"{data}: the split seed moves nothing")
+    dealt, _ = tests(f"leaf:{users}")
+    expect(max(dealt["train"]) < min(dealt["test"]), f"leaf: its test part is tested on: {dealt}")
 
 
 def normalisations(program, folder, dice, users, csv, x, y):
@@ -232,14 +267,14 @@ def copies_and_published_shifts(program, folder, dice):
     boards, kinds, shifts = folder / "boards.npy", folder / "kinds.npy", folder / "published"
     classes = [i % 2 for i in range(140)]
 
-    def board(c, noise):
-        return bytes(dice.randrange(noise) + (80 * ((a + b) % 2) if c else 40) for a in range(6) for b in range(6))
+    def board(c, noise, depth=80):  # class 1 is striped, in rows, which a flip leaves as they are
+        return bytes(dice.randrange(noise) + (depth * (a % 2) + 40 - depth // 2 if c else 40) for a in range(6) for b in range(6))
 
     write_npy(boards, "|u1", (140, 6, 6), b"".join(board(c, 60) for c in classes))
     write_npy(kinds, "<i8", (140,), struct.pack("<140q", *classes))
     shifts.mkdir()
-    for name, noise in (("fog", 30), ("snow", 170)):
-        write_npy(shifts / f"{name}.npy", "|u1", (100, 6, 6), b"".join(board(i % 2, noise) for i in range(100)))
+    for name, noise, depth in (("fog", 30, 80), ("snow", 170, 30)):
+        write_npy(shifts / f"{name}.npy", "|u1", (100, 6, 6), b"".join(board(i % 2, noise, depth) for i in range(100)))
     write_npy(shifts / "labels.npy", "<i8", (100,), struct.pack("<100q", *(i % 2 for i in range(100))))
     data = ["--data", f"npy:{boards},{kinds}", "--partition", "iid", "--clients", "4", "--per-round", "4"]
     plain = report(program, folder, *data)
