@@ -157,9 +157,10 @@ private:
         if constexpr (personal) fill(record.per_client, tessera::evaluate<Which::personal>(run, executor_));
         if constexpr (global && personal) {
             double sum = 0;
-            for (const auto& row : record.per_client) sum += std::max(row.accuracy_global, row.accuracy_personal);
-            note(record, "control, oracle best of global and personal per client: ",
-                 sum / static_cast<double>(record.per_client.size()));
+            std::size_t judges = 0;
+            for (const auto& row : record.per_client)
+                if (row.n_test > 0) sum += std::max(row.accuracy_global, row.accuracy_personal), ++judges;
+            note(record, "control, oracle best of global and personal per client: ", sum / static_cast<double>(judges));
         }
         if (options().hits) {
             if constexpr (global) keep_hits<Which::global>(run, record, &ClientRecord::hits_global);

@@ -421,6 +421,7 @@ def outputs(program, folder):
     headline_of_stages(program, folder)
     other_ways_of_serving(program, folder)
     pooled_by_hand(program, folder)
+    clients_without_tests(program, folder)
     split_files(program, folder)
     listed = json.loads(ran(lab(program, "list", "--json")).stdout)
     known = {a["name"]: a for a in listed["algorithms"]}
@@ -550,6 +551,22 @@ def pooled_by_hand(program, folder):
     ran(lab(program, *data, "--algorithm", "fedavg", "--split-file", split, "--json", plain))
     majority = [n for path in (out, plain) for n in json.loads(path.read_text())["notes"] if "majority" in n]
     expect(len(majority) == 2 and len(set(majority)) == 1, f"the control does not depend on the method: {majority}")
+
+
+def clients_without_tests(program, folder):
+    """A client with nothing to test on is left out of every mean over clients, the controls among them."""
+    dice = random.Random(6)
+    table, out = folder / "untested.csv", folder / "untested.json"
+    rows = [(client, dice.randrange(2)) for client, size in enumerate([40, 60, 1, 30]) for _ in range(size)]
+    table.write_text("who,a,y\n" + "".join(f"c{client},{dice.gauss(label, 1):.4f},{label}\n" for client, label in rows))
+    ran(lab(program, "run", "--data", f"csv:{table},label=y,client=who", "--algorithm", "fedavg-ft", "--rounds", "3", "--quiet",
+            "--json", out))
+    report = json.loads(out.read_text())
+    tested = [c for c in report["final"]["per_client"] if c["n_test"] > 0]
+    expect(len(tested) == 3 and len(report["final"]["per_client"]) == 4, f"one of four has no test: {report['final']}")
+    best = statistics.mean(max(c["accuracy_global"], c["accuracy_personal"]) for c in tested)
+    notes = [note for note in report["notes"] if "oracle" in note]
+    expect(notes == [f"control, oracle best of global and personal per client: {100 * best:.2f} % (mean over clients)"], f"{notes}")
 
 
 def split_files(program, folder):

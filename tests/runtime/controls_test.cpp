@@ -65,4 +65,13 @@ TEST_CASE("the oracle is at least as good as both, client by client") {
         CHECK(best[k] == std::max(global.accuracies()[k], personal.accuracies()[k]));
 }
 
+TEST_CASE("the oracle passes over clients without test examples") {
+    using Global = report::PerClient<Which::global, When::before, SplitOf::test, Whom::all>;
+    using Personal = report::PerClient<Which::personal, When::after, SplitOf::test, Whom::all>;
+    const auto on = report::On::local();
+    const Global global(on, report::Pick::last(), "", {{0, 1, 0, 4}, {1, 0, 0, 0}, {2, 2, 0, 4}});
+    const Personal personal(on, report::Pick::last(), "", {{0, 3, 0, 4}, {1, 0, 0, 0}, {2, 1, 0, 4}});
+    CHECK(oracle_best_of(global, personal) == std::vector<double>{0.75, 0.5});
+}
+
 }  // namespace controls_test
