@@ -324,6 +324,10 @@ tessera::data::FederatedDataset augmented(tessera::data::FederatedDataset client
     if (how.padding >= how.shape.width)
         throw ConfigError("--augment crop:" + std::to_string(how.padding) + " moves images of " +
                           std::to_string(how.shape.width) + " pixels a side away");
+    if (const auto most = how.most_copies(clients.pool().size()); how.copies > most)
+        throw ConfigError("--augment copies:" + std::to_string(how.copies) + ": originals and copies are numbered in 32 "
+                          "bits; of " + std::to_string(clients.pool().size()) + " examples there are at most " +
+                          std::to_string(most) + " copies each");
     return how(clients);
 }
 

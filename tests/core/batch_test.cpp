@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -318,6 +319,7 @@ TEST_CASE("a site's weights and counts") {
     CHECK(client.site(8).batch_count() == 1);
     CHECK(client.site(0).batch_count() == 1);
     CHECK(client.site(1).batch_count() == 7);
+    CHECK(client.site(std::numeric_limits<std::size_t>::max()).batch_count() == 1);
     CHECK(Client{}.site(3).batch_count() == 0);
     CHECK(Client{}.site(0).weight(Weigh::batches) == 0);
     CHECK(client.site(2).everything().size() == 7);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -144,6 +145,9 @@ TEST_CASE("augmentation that cannot be is refused") {
     CHECK_THROWS_WITH_AS((Augment{.shape = shape, .padding = 3}(clients)), Contains("whole images away"), ConfigError);
     CHECK_THROWS_WITH_AS((Augment{.shape = shape, .padding = 1, .copies = 0}(clients)), Contains("copies is 0"),
                          ConfigError);
+    for (const std::size_t copies : {std::size_t{1} << 30, std::numeric_limits<std::size_t>::max()})
+        CHECK_THROWS_WITH_AS((Augment{.shape = shape, .padding = 1, .copies = copies}(clients)),
+                             Contains("of 4 examples at most 1073741822 have a number"), ConfigError);
     CHECK_THROWS_WITH_AS((Augment{.shape = shape, .flip = false, .padding = 0}(clients)), Contains("no different"),
                          ConfigError);
 }

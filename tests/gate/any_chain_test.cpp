@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
 #include <vector>
 
 #include <tessera/gate/chain.hpp>
@@ -47,6 +48,14 @@ TEST_CASE("more blocks than widths are refused") {
                          "there are blocks",
                          ConfigError);
     CHECK_THROWS_AS(gate::AnyChain{.dropout = 1}.validate(), ConfigError);
+}
+
+TEST_CASE("widths whose products are no sizes are refused") {
+    for (const std::size_t width : {std::size_t{65537}, std::numeric_limits<std::size_t>::max()}) {
+        CHECK_THROWS_AS(gate::AnyChain{.first = width}.validate(), ConfigError);
+        CHECK_THROWS_AS(gate::AnyChain{.fifth = width}.validate(), ConfigError);
+    }
+    CHECK_NOTHROW(gate::AnyChain{.first = 65536}.validate());
 }
 
 }  // namespace any_chain_test

@@ -326,6 +326,13 @@ def bad_input(program, folder):
         "copies like the first": (lambda: [*images_of_two(), "--augment", "copies:2"], "--augment: copies need flip or crop"),
         "copies of no images": (lambda: ["--data", "synthetic", "--augment", "flip"], "--augment needs square images"),
         "copies by another name": (lambda: [*images_of_two(), "--augment", "flop"], "--augment flop: write flip, crop:PIXELS"),
+        "copies without number": (lambda: [*images_of_two(), "--augment", f"flip,copies:{2**64 - 1}"],
+                                  f"--augment copies:{2**64 - 1}: originals and copies are numbered in 32 bits; of 10 examples "
+                                  f"there are at most {(2**32 - 1) // 10 - 1} copies each"),
+        "a router without end": (lambda: [*tiny, "--algorithm", "flow", "--set", f"gate.first={2**64 - 1}"],
+                                 f"--set gate.first={2**64 - 1}: a router's layer is at most 65536 wide"),
+        "a router of 32 bits": (lambda: [*tiny, "--algorithm", "flow", "--set", f"gate.first={2**32 + 1}"],
+                                f"--set gate.first={2**32 + 1}: a router's layer is at most 65536 wide"),
         "images moved away": (lambda: [*images_of_two(), "--augment", "crop:99"], "--augment crop:99"),
         "unit of numbers": (lambda: ["--data", f"csv:{table},label=y", *two, "--normalise", "unit"],
                             "--normalise unit: it divides bytes by 255"),
@@ -418,6 +425,7 @@ def outputs(program, folder):
     page = paths[2].read_text().replace("http://www.w3.org/", "").replace("http-equiv", "")
     expect("http" not in page, "the report reaches out")
     diverged_visits(program, folder)
+    batches_beyond_all(program, folder)
     headline_of_stages(program, folder)
     other_ways_of_serving(program, folder)
     pooled_by_hand(program, folder)
@@ -450,6 +458,19 @@ def outputs(program, folder):
     ran(lab(program, *SMALL, "--rounds", "9", "--eval-last", "3", "--json", late))
     evaluated = [r["round"] for r in json.loads(late.read_text())["rounds"] if r["evaluations"]]
     expect(evaluated == [7, 8, 9], f"--eval-last 3 of 9 rounds evaluates {evaluated}")
+
+
+def batches_beyond_all(program, folder):
+    """A batch of more examples than there are is all of them, also where it is the largest number there is."""
+    for needs, flag in [(["--algorithm", "feddf", *OTHERS["feddf"]], ["--set", "kd_batch={}"]),
+                        (["--algorithm", "perada", *OTHERS["perada"]], ["--set", "kd_batch={}"]),
+                        (["--set", "steps=3"], ["--batch", "{}"]), (["--set", "weights=batches"], ["--batch", "{}"])]:
+        seen = set()
+        for size in (10**7, 2**64 - 1):
+            out = folder / "beyond.json"
+            ran(lab(program, *SMALL, "--rounds", "2", *needs, *(word.format(size) for word in flag), "--json", out, timeout=60))
+            seen.add(final_hash(out))
+        expect(len(seen) == 1, f"{needs}: {seen}")
 
 
 def diverged_visits(program, folder):

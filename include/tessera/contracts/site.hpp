@@ -118,7 +118,7 @@ struct Site {
         return 1;
     }
     std::size_t batch_size() const { return batch > 0 ? batch : std::max<std::size_t>(1, ids.size()); }
-    std::size_t batch_count() const { return (ids.size() + batch_size() - 1) / batch_size(); }
+    std::size_t batch_count() const { return ids.size() / batch_size() + (ids.size() % batch_size() != 0); }
 
     double gradient(In<R> x, const Batch<R>& b, Out<R> out) const { return model->gradient(x, b, out); }
 

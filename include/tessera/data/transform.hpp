@@ -134,6 +134,11 @@ struct Augment {
         require(flip || padding > 0, "data::Augment: without flip and padding copies are no different");
     }
 
+    // Of each example; originals and copies are numbered together.
+    static std::size_t most_copies(std::size_t examples) {
+        return std::max<std::size_t>(1, std::numeric_limits<Index>::max() / std::max<std::size_t>(1, examples)) - 1;
+    }
+
     FederatedDataset operator()(const FederatedDataset& clients) const {
         validate();
         const Dataset& pool = clients.pool();
@@ -141,8 +146,10 @@ struct Augment {
         tessera::detail::require(shape.size() == view.width,
                                  "data::Augment: images of " + std::to_string(shape.size()) +
                                      " numbers do not fit rows of " + std::to_string(view.width));
-        tessera::detail::require(pool.size() <= std::numeric_limits<Index>::max() / (copies + 1),
-                                 "data::Augment: so many copies have no number of 32 bits");
+        tessera::detail::require(copies <= most_copies(pool.size()),
+                                 "data::Augment: copies is " + std::to_string(copies) + "; of " +
+                                     std::to_string(pool.size()) + " examples at most " +
+                                     std::to_string(most_copies(pool.size())) + " have a number of 32 bits");
         const auto labels = detail::labels_of(pool, "data::Augment");
         std::vector<std::int32_t> all;
         for (std::size_t v = 0; v <= copies; ++v) all.insert(all.end(), labels.begin(), labels.end());

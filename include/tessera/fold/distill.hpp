@@ -136,7 +136,8 @@ private:
         using R = real<M>;
         auto desk = hub;
         desk.batch = kd_batch;
-        const auto batches = desk.epochs((kd_steps + desk.batch_count() - 1) / desk.batch_count());
+        const std::size_t each = desk.batch_count();
+        const auto batches = desk.epochs(kd_steps / each + (kd_steps % each != 0));
         const auto said = answers(hub, rows, used(batches));
         const nn::Taught<M> lesson{hub.model, &said, softening()};
         if (least_lesson > 0 && distance(hub, lesson, w) < least_lesson) return;

@@ -19,6 +19,8 @@ struct AnyChain {
     bool relu = true;                                                          // of an exit
 
 private:
+    static constexpr std::size_t widest = 65536;  // of 784 inputs 200 MB for each client
+
     template <class F>
     auto with(const Routes& routes, F&& f) const {
         const std::array<std::size_t, 5> all{first, second, third, fourth, fifth};
@@ -46,7 +48,12 @@ public:
     double forward_flops(const Routes& routes) const {
         return with(routes, [&](const detail::Exits& exits) { return exits.flops(routes); });
     }
-    void validate() const { detail::Exits{{}, dropout, relu}.validate(); }
+    void validate() const {
+        for (const auto width : {first, second, third, fourth, fifth})
+            tessera::detail::require(width <= widest, "a router's layer is at most " + std::to_string(widest) +
+                                                          " wide, not " + std::to_string(width));
+        detail::Exits{{}, dropout, relu}.validate();
+    }
 };
 
 }  // namespace tessera::gate
