@@ -295,6 +295,7 @@ int sweep(Options o, const SweepOptions& sweep) {
         tessera::io::sweep_temporaries(o.checkpoint + "/cells");
     }
 
+    FailedOutputs failed;
     std::vector<Judged> results;
     for (const auto& cell : cells) {
         auto result = o.resume ? kept(cell) : std::nullopt;
@@ -308,7 +309,7 @@ int sweep(Options o, const SweepOptions& sweep) {
                                        : "; the cells before it are kept in " + o.checkpoint +
                                              ", the same command with --resume goes on"));
             }
-            keep(cell, *result);
+            failed.unless_written([&] { keep(cell, *result); });
         }
         if (!o.quiet) {
             std::printf("%s  %s\n", in_words(cell.settings).c_str(), verdict(*result).c_str());
@@ -326,7 +327,6 @@ int sweep(Options o, const SweepOptions& sweep) {
     Options best = with(whole, cells[*chosen].settings, cells[*chosen].left_out);
     if (!best.checkpoint.empty())
         best.checkpoint += "/chosen/" + cells[*chosen].hash;  // a larger grid may choose another
-    FailedOutputs failed;
     auto runs = run_seeds(best, all_data, failed);
     for (auto& run : runs) run.add(table_of(cells, results, *chosen));
     if (!o.quiet) print_summary(runs);

@@ -36,9 +36,10 @@ public:
         try {
             writing(f);
         } catch (const OutputError& e) {
-            what_.emplace_back(e.what());
+            add(e);
         }
     }
+    void add(const OutputError& e) { what_.emplace_back(e.what()); }
     // Throws an OutputError that names all, if there are some.
     void tell() const;
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
@@ -201,7 +202,24 @@ tessera::Vec<Score> Session::traced_scores(std::uint8_t served) const {
     return scores(served);
 }
 
-void Session::run() {
+// What a checkpoint would have kept is still in memory, so the run goes on. Not where it was asked to stop, nor where rounds
+// that come back would be paid for twice.
+void Session::keep(const tessera::CheckpointDirectory& checkpoints, FailedOutputs& failed) {
+    const auto write = [&] {
+        const Span span(stage_.trace.get(), "checkpoint");
+        save(checkpoints, name_, encoded(history_));
+    };
+    if (draws_afresh() || interrupted()) return writing(write);
+    try {
+        writing(write);
+    } catch (const OutputError& e) {
+        if (std::exchange(unkept_, true)) return;  // one sentence is enough
+        failed.add(e);
+        if (!options().quiet) std::fprintf(stderr, "tessera-lab: %s; the run goes on without it\n", e.what());
+    }
+}
+
+void Session::run(FailedOutputs& failed) {
     const auto& o = options();
     std::optional<tessera::CheckpointDirectory> checkpoints;
     if (!o.checkpoint.empty()) checkpoints.emplace(o.checkpoint);
@@ -222,10 +240,7 @@ void Session::run() {
         history_.lines.push_back(line);
         // What is shown is spent, and no round that was shown may be lost.
         if (checkpoints && (draws_afresh() || interrupted() || done % o.checkpoint_every == 0 || done == *o.rounds))
-            writing([&] {
-                const Span span(stage_.trace.get(), "checkpoint");
-                save(*checkpoints, name_, encoded(history_));
-            });
+            keep(*checkpoints, failed);
         progress.show(line);
         if (stage_.trace) phases_.emplace_back(line.round, stage_.trace->phases(before));
         if (interrupted()) stop();

@@ -15,6 +15,7 @@
 
 #include "history.hpp"
 #include "options.hpp"
+#include "outputs.hpp"
 #include "tasks.hpp"
 #include "trace.hpp"
 
@@ -51,7 +52,7 @@ public:
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
 
-    void run();
+    void run(FailedOutputs& failed);
     tessera::report::RunRecord record() const;  // of this stage
     const std::string& name() const { return name_; }  // all that decides its numbers, in words
     virtual bool leaves_model() const = 0;                // that a next stage can start from
@@ -94,6 +95,7 @@ private:
     Line traced_round();
     tessera::Vec<Score> traced_scores(std::uint8_t served) const;
     [[noreturn]] void stop() const;
+    void keep(const tessera::CheckpointDirectory& checkpoints, FailedOutputs& failed);
     void resume(const tessera::CheckpointDirectory& checkpoints);
     std::vector<tessera::report::Evaluation> best_on_validation() const;
     tessera::report::RoundRecord record_of(const Line& line) const;
@@ -108,6 +110,7 @@ private:
     History history_;
     std::vector<std::pair<std::uint64_t, std::vector<tessera::report::Phase>>> phases_;  // of rounds of this process
     std::vector<std::string> notes_, client_names_;
+    bool unkept_ = false;  // a checkpoint could not be written
 };
 
 }  // namespace lab

@@ -411,7 +411,7 @@ tessera::report::RunRecord run_stages(const std::vector<Stage>& stages, const Ta
     tessera::Vec<float> warm_start;
     for (const auto& stage : stages) {
         const auto session = entry_of(stage.options.algorithm).open(stage, task, std::move(warm_start));
-        session->run();
+        session->run(failed);
         auto record = session->record();
         if (!stage.last) {
             warm_start = session->model();

@@ -1163,10 +1163,10 @@ def shifted_images(program, folder):
 
 
 def full_disk(program, folder):
-    """When a checkpoint cannot be written the run ends with exit 1 and the old checkpoint is whole."""
+    """A checkpoint that cannot be written leaves the old one whole and takes nothing else with it; the exit code is 1."""
     directory, out = folder / "checkpoints", folder / "after.json"
     arguments = [*SMALL, "--algorithm", "local", "--model", "dnn", "--rounds", "8", "--checkpoint", directory,
-                 "--checkpoint-every", "4"]
+                 "--checkpoint-every", "4", "--eval-every", "8"]
     ran(lab(program, *arguments, "--json", out))
     max(directory.glob("round-*")).unlink()  # four rounds are left to go
     kept = {p.name: p.read_bytes() for p in directory.glob("round-*")}
@@ -1176,11 +1176,25 @@ def full_disk(program, folder):
     def small_files():
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    result = lab(program, *arguments, "--resume", preexec_fn=small_files)
+    whole, table = history(out), folder / "after.csv"
+    result = lab(program, *arguments, "--resume", "--csv", table, preexec_fn=small_files)
     expect(result.returncode == 1, f"exit {result.returncode}: {result.stderr}")
-    expect(len(result.stderr.strip().splitlines()) == 1 and "could not write" in result.stderr, result.stderr)
+    expect(len(result.stderr.strip().splitlines()) == 1 and f"could not write {directory}/round-" in result.stderr, result.stderr)
+    expect({int(line.split(",")[0]) for line in table.read_text().splitlines()[1:]} == {round for round, _ in whole},
+           f"the other files are written: {table.read_text()}")
     expect({p.name: p.read_bytes() for p in directory.glob("round-*")} == kept, "the old checkpoints changed")
     expect(not list(directory.glob(".tessera-*.tmp")), "a half-written file is left")
+    said = lab(program, *(a for a in arguments if a != "--quiet"), "--resume", preexec_fn=small_files)
+    expect(said.returncode == 1 and "last round, mean over clients" in said.stdout, f"the summary: {said.stdout}")
+    expect("the run goes on without it" in said.stderr, f"told when it happens: {said.stderr}")
+    seeds = ["--checkpoint", folder / "of seeds", "--seeds", "1,2", "--csv", folder / "of.csv", "--checkpoint-every", "1"]
+    result = lab(program, *SMALL, "--algorithm", "local", "--model", "dnn", "--rounds", "3", *seeds, preexec_fn=small_files)
+    expect(result.returncode == 1 and result.stderr.count("could not write") == 2, f"once for each seed: {result.stderr}")
+    expect((folder / "of-seed-1.csv").exists() and (folder / "of-seed-2.csv").exists(), "both seeds are run")
+    private = lab(program, *SMALL, "--dp", "noise=1", "--model", "dnn", "--rounds", "3", "--checkpoint", folder / "private",
+                  "--csv", folder / "private.csv", preexec_fn=small_files)
+    expect(private.returncode == 1 and "could not write" in private.stderr and not (folder / "private.csv").exists(),
+           f"no noise is drawn twice: {private.stderr}")
     unwritten_files(program, folder)
 
 
