@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <sstream>
 
@@ -17,10 +18,12 @@
 #include <tessera/report/seeds.hpp>
 
 #include "commands.hpp"
+#include "counts.hpp"
 #include "interrupt.hpp"
 #include "methods.hpp"
 #include "outputs.hpp"
 #include "runs.hpp"
+#include "settings.hpp"
 #include "stages.hpp"
 #include "tasks.hpp"
 
@@ -137,6 +140,8 @@ Judged judge(const Cell& cell, const Task& task) {
         }
     } catch (const Interrupted&) {
         throw;
+    } catch (const std::bad_alloc&) {
+        result = {.values = {}, .failed = "memory ran out"};
     } catch (const std::exception& e) {
         result = {.values = {}, .failed = e.what()};
     }
@@ -243,6 +248,33 @@ void check_apart(const std::vector<Cell>& cells) {
         }
 }
 
+bool runs_with(const Options& o, const std::string& name, const std::string& value) {
+    if (name == "rounds") return count_in(value) == o.rounds;
+    if (name == "per_round") return count_in(value) == o.per_round;
+    if (name == "batch") return count_in(value) == o.batch;
+    if (name == "scope") return o.scope == value;
+    if (name == "trains") return o.trains == value;
+    return std::ranges::any_of(entry_of(o.algorithm).settings, [&](const auto& setting) {
+        return tessera::detail::means(setting.first, name) && asked_for(setting.first, o) == value;
+    });
+}
+
+// A cell says what is run.
+void check_in_effect(const std::vector<Cell>& cells) {
+    for (const auto& cell : cells) {
+        const auto stages = stages_of(cell.options);
+        for (const auto& setting : cell.settings) {
+            const auto& [name, value] = setting;
+            if (std::ranges::find(cell.left_out, name) != cell.left_out.end()) continue;
+            if (std::ranges::none_of(stages, [&](const Stage& s) {
+                    return runs_with(s.options, setting.first, setting.second);
+                }))
+                throw ConfigError("--grid " + name + "=" + value + ": it would not be run, since a more specific setting "
+                                  "or a stage's own wins over " + name + "; leave one of the two out");
+        }
+    }
+}
+
 std::vector<Cell> cells_of(const Options& o, const SweepOptions& sweep, const Task& task) {
     auto cells = planned(o, product_of(sweep.grid, algorithms_of(o)));
     for (auto& cell : cells) {
@@ -254,6 +286,7 @@ std::vector<Cell> cells_of(const Options& o, const SweepOptions& sweep, const Ta
         if (!o.checkpoint.empty()) cell.file = o.checkpoint + "/cells/" + cell.hash + ".json";
     }
     check_apart(cells);
+    check_in_effect(cells);
     return cells;
 }
 

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -192,11 +194,12 @@ int complain(const std::string& what, int code) {
     return code;
 }
 
-}  // namespace
+const char* const out_of_memory =
+    "memory ran out; make the run smaller: fewer --clients, a smaller --model or --batch, fewer copies of --augment, "
+    "fewer --threads, or --data with fewer examples";
 
-int main(int argc, char** argv) {
-    std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a write that fails, with a sentence
-    lab::heed_interrupts();
+// Runs the command that is asked for and returns the exit code.
+int obey(int argc, char** argv) {
     CLI::App app{"Personalized federated learning by name. `tessera-lab list` shows what there is."};
     app.require_subcommand(1);
 
@@ -255,7 +258,22 @@ int main(int argc, char** argv) {
         return complain(e.what(), 2);
     } catch (const tessera::IoError& e) {
         return complain(e.what(), 2);
+    } catch (const std::bad_alloc&) {
+        return complain(out_of_memory, 1);
+    } catch (const std::length_error&) {  // of a vector that no memory could hold
+        return complain(out_of_memory, 1);
     } catch (const std::exception& e) {
         return complain(e.what(), 1);
     }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a write that fails, with a sentence
+    lab::heed_interrupts();
+    const int code = obey(argc, argv);
+    const bool told = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+    if (told || code != 0) return code;
+    return complain("standard output could not be written; see where it goes, or use --quiet and --json FILE", 1);
 }

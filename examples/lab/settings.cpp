@@ -36,11 +36,23 @@ struct Wish {
                       (meant.empty() ? "; it" : " It") + " has " + has);
 }
 
-// The more qualified name wins, wherever it stands; of equally qualified ones the later.
+// The more qualified name wins, wherever it stands; of equally qualified ones the later. Here those who win come last.
+std::vector<Wish> ordered(std::vector<Wish> wishes) {
+    std::ranges::stable_sort(wishes, {}, [](const Wish& w) { return tessera::detail::qualifiers_of(w.name); });
+    return wishes;
+}
+
+std::vector<Wish> wishes_in(const Options& o) {
+    std::vector<Wish> wishes;
+    for (const auto& offer : o.offers)
+        if (offer.concerns(o.algorithm)) wishes.push_back({offer.name, offer.value, offer.from});
+    for (const auto& [name, value] : o.set) wishes.push_back({name, value});
+    return wishes;
+}
+
 void grant(const MethodSettings& of_method, const std::string& algorithm, const std::string& flag,
            std::vector<Wish> wishes) {
-    std::ranges::stable_sort(wishes, {}, [](const Wish& w) { return tessera::detail::qualifiers_of(w.name); });
-    for (const auto& wish : wishes) {
+    for (const auto& wish : ordered(std::move(wishes))) {
         const bool offered = !wish.offered_by.empty();
         try {
             if (set_by_name(of_method, wish.name, wish.value) || offered) continue;
@@ -62,11 +74,14 @@ void set_all(const MethodSettings& of_method, const std::string& algorithm, cons
 }
 
 void set_all(const MethodSettings& of_method, const Options& o) {
-    std::vector<Wish> wishes;
-    for (const auto& offer : o.offers)
-        if (offer.concerns(o.algorithm)) wishes.push_back({offer.name, offer.value, offer.from});
-    for (const auto& [name, value] : o.set) wishes.push_back({name, value});
-    grant(of_method, o.algorithm, o.stages.empty() ? "--set" : "--stages", std::move(wishes));
+    grant(of_method, o.algorithm, o.stages.empty() ? "--set" : "--stages", wishes_in(o));
+}
+
+std::string asked_for(const std::string& setting, const Options& o) {
+    std::string value;
+    for (const auto& wish : ordered(wishes_in(o)))
+        if (tessera::detail::means(setting, wish.name)) value = wish.value;
+    return value;
 }
 
 Configuration in_report(const MethodSettings& of_method) {

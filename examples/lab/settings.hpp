@@ -20,6 +20,8 @@ void set_all(const MethodSettings& of_method, const std::string& algorithm, cons
 // What the presets offer this algorithm and what the user asks for. The more qualified name wins, whoever gives it; of
 // equally qualified ones the user's.
 void set_all(const MethodSettings& of_method, const Options& options);
+// What presets and user ask for a setting, called by its full name; empty: nothing.
+std::string asked_for(const std::string& setting, const Options& options);
 
 Configuration in_report(const MethodSettings& of_method);
 

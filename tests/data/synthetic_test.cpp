@@ -141,6 +141,9 @@ TEST_CASE("synthetic refuses wrong settings in a sentence") {
     refused({.alpha = nan}, "alpha is nan");
     refused({.beta = 1e7}, "beta is 1");
     refused({.clients = 0}, "clients is 0");
+    refused({.clients = std::size_t{1} << 32}, "clients is 4294967296; a client's number has 32 bits");
+    refused({.clients = std::size_t{1} << 31}, "clients is 2147483648; each has 50 examples or more");
+    refused({.clients = std::size_t{1} << 31, .max_examples = 2}, "clients is 2147483648; each has 2 examples or more");
     refused({.features = 0}, "features is 0");
     refused({.classes = 0}, "classes is 0");
     refused({.max_examples = 1}, "max_examples is 1");

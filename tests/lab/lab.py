@@ -333,6 +333,7 @@ def bad_input(program, folder):
                                  f"--set gate.first={2**64 - 1}: a router's layer is at most 65536 wide"),
         "a router of 32 bits": (lambda: [*tiny, "--algorithm", "flow", "--set", f"gate.first={2**32 + 1}"],
                                 f"--set gate.first={2**32 + 1}: a router's layer is at most 65536 wide"),
+        "clients without number": (lambda: ["--data", "synthetic", "--clients", str(2**32)], "--clients 4294967296: "),
         "images moved away": (lambda: [*images_of_two(), "--augment", "crop:99"], "--augment crop:99"),
         "unit of numbers": (lambda: ["--data", f"csv:{table},label=y", *two, "--normalise", "unit"],
                             "--normalise unit: it divides bytes by 255"),
@@ -454,6 +455,7 @@ def outputs(program, folder):
     tables_of_results(folder)
     figures_of_pages(listed)
     shifted_images(program, folder)
+    out_of_memory(program)
     late = folder / "late.json"
     ran(lab(program, *SMALL, "--rounds", "9", "--eval-last", "3", "--json", late))
     evaluated = [r["round"] for r in json.loads(late.read_text())["rounds"] if r["evaluations"]]
@@ -1196,6 +1198,39 @@ def full_disk(program, folder):
     expect(private.returncode == 1 and "could not write" in private.stderr and not (folder / "private.csv").exists(),
            f"no noise is drawn twice: {private.stderr}")
     unwritten_files(program, folder)
+    unwritten_words(program, folder)
+
+
+def unwritten_words(program, folder):
+    """Standard output that takes nothing is told on the error stream, with exit 1; files are written all the same."""
+    runs = [folder / f"words-{seed}.json" for seed in (1, 2)]
+    for seed, out in enumerate(runs, 1):
+        ran(lab(program, *SMALL, "--rounds", "2", "--seed", seed, "--split-seed", "1", "--json", out))
+    out = folder / "unheard.json"
+    for words in (["list"], ["list", "fedavg"], ["list", "--json"], ["presets"], ["presets", "flow/fmnist-dir01", "--text"],
+                  ["--help"], ["run", "--help"], ["--version"], ["compare", *map(str, runs)],
+                  [*SMALL[:-1], "--rounds", "2", "--json", str(out)],
+                  ["sweep", *SMALL[1:-1], "--rounds", "2", "--grid", "rate=0.1"]):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([program, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        said = result.stderr.strip().splitlines()
+        expect(result.returncode == 1 and said and said[-1].startswith("tessera-lab: standard output could not be written"),
+               f"{words}: exit {result.returncode}: {result.stderr}")
+    expect(final_hash(out) == final_hash(runs[0]), "the files of a run that could not say a word")
+    with open("/dev/full", "w") as full:
+        quiet = subprocess.run([program, *SMALL, "--rounds", "1"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    expect(quiet.returncode == 0 and not quiet.stderr, f"--quiet has nothing to say: {quiet.stderr}")
+
+
+def out_of_memory(program):
+    """Too large a run ends with a sentence, whether its size is no number or there is no memory for it."""
+    def little_memory():
+        resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))
+
+    result = lab(program, "run", "--data", "synthetic", "--clients", "1000000", "--rounds", "1", preexec_fn=little_memory)
+    expect(result.returncode == 1 and result.stderr.startswith("tessera-lab: memory ran out; make the run smaller"),
+           f"exit {result.returncode}: {result.stderr}")
+    expect(len(result.stderr.splitlines()) == 1, result.stderr)
 
 
 def unwritten_files(program, folder):
@@ -1338,6 +1373,8 @@ def sweep(program, folder):
                         (["--grid", "rate=0.1,0.2,0.1"], "--grid rate: 0.1 stands twice"),
                         (["--grid", "rate=0.001,0.1", "--set", "local.rate=0.1"],
                          "cells rate=0.001 and rate=0.1 are the same run; a more specific setting"),
+                        (["--grid", "rate=0.1", "--set", "local.rate=0.2"], "--grid rate=0.1: it would not be run"),
+                        (["--grid", "lambda=1,15", "rate=0.1", "--set", "local.rate=0.2"], "--grid rate=0.1: it would not be"),
                         (["--grid", "rate=0.1,0.10"], "cells rate=0.1 and rate=0.10 are the same run"),
                         (["--grid", "server=mean,momentum", "--set", "tau=0.01"], "tau is not read with server=mean"),
                         (["--grid", "rate=1", "--validation", "0"], "--validation 0: a sweep chooses on validation data")]:
@@ -1347,6 +1384,11 @@ def sweep(program, folder):
     said = ran(lab(program, "sweep", *common, "--grid", "server=mean,adam,yogi", "--set", "tau=1e-3", "--json", out)).stdout
     expect([line.split("  ")[0] for line in said.splitlines()[:3]] == ["server=mean", "server=adam", "server=yogi"],
            f"a flag for some of the servers: {said}")
+    staged = lab(program, "sweep", *SMALL[1:], "--stages", "fedavg rounds=2; fedavg-ft rounds=2", "--grid", "rounds=3")
+    expect(staged.returncode == 2 and "--grid rounds=3: it would not be run" in staged.stderr, f"of no stage: {staged.stderr}")
+    for fine in (["--grid", "rate=0.1", "--set", "rate=0.2"], ["--grid", "local.rate=0.1", "--set", "rate=0.2"],
+                 ["--grid", "rate=0.1", "--set", "local.rate=0.1"], ["--grid", "rounds=2", "batch=10", "trains=sampled"]):
+        ran(lab(program, "sweep", *common, *fine))
     hopeless = lab(program, "sweep", *common, "--grid", "rate=1e30")
     expect(hopeless.returncode == 1 and "diverg" in hopeless.stderr, f"nothing to choose: {hopeless.stderr}")
 

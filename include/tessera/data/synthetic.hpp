@@ -42,6 +42,8 @@ struct SyntheticSettings {
 
 namespace detail {
 
+inline constexpr std::size_t fewest_examples = 50;  // of a client, without max_examples
+
 inline void check(const SyntheticSettings& s) {
     const auto require = [](bool holds, const std::string& rest) {
         tessera::detail::require(holds, "data::synthetic: " + rest);
@@ -49,6 +51,12 @@ inline void check(const SyntheticSettings& s) {
     require(s.alpha >= 0 && s.alpha <= 1e6, "alpha is " + std::to_string(s.alpha) + "; it must be in [0, 1e6]");
     require(s.beta >= 0 && s.beta <= 1e6, "beta is " + std::to_string(s.beta) + "; it must be in [0, 1e6]");
     require(s.clients > 0, "clients is 0; it must be at least 1");
+    require(s.clients <= std::numeric_limits<Id>::max(),
+            "clients is " + std::to_string(s.clients) + "; a client's number has 32 bits");
+    const auto least = std::min<std::size_t>(fewest_examples, s.max_examples.value_or(fewest_examples));
+    require(s.clients <= std::numeric_limits<Index>::max() / std::max<std::size_t>(1, least),
+            "clients is " + std::to_string(s.clients) + "; each has " + std::to_string(least) +
+                " examples or more, and an example's number has 32 bits");
     require(s.features > 0, "features is 0; it must be at least 1");
     require(s.classes > 0 && s.classes <= std::size_t{std::numeric_limits<std::int32_t>::max()},
             "classes is " + std::to_string(s.classes) + "; it must be in 1..2^31-1");
@@ -64,7 +72,7 @@ inline std::size_t append_client(const SyntheticSettings& s, Key key, std::vecto
     Stream stream(key);
     const double drawn = stream.lognormal(4, 2);
     const double most = static_cast<double>(s.max_examples.value_or(std::numeric_limits<Index>::max()));
-    const auto n = static_cast<std::size_t>(std::min(most, 50 + std::floor(drawn)));
+    const auto n = static_cast<std::size_t>(std::min(most, fewest_examples + std::floor(drawn)));
     tessera::detail::require(n <= std::numeric_limits<Index>::max() - labels.size(),
                              "data::synthetic: more than 2^32 examples; set max_examples");
 
