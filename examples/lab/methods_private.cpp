@@ -112,6 +112,9 @@ void make_private(Options& o, const NamedValues& settings) {
     if (o.algorithm.empty()) o.algorithm = usual_algorithm;
     const auto known = private_methods();
     const std::string name = o.algorithm + "-dp";
+    if (std::ranges::any_of(known, [&](const Entry& e) { return e.name == o.algorithm; }))
+        throw tessera::ConfigError("--dp: " + o.algorithm + " is private already; write --algorithm " +
+                                   o.algorithm.substr(0, o.algorithm.size() - 3) + " --dp ..., or --set NAME=VALUE");
     if (std::ranges::none_of(known, [&](const Entry& e) { return e.name == name; })) {
         std::string all;
         for (const auto& e : known)

@@ -364,6 +364,8 @@ def bad_input(program, folder):
                                 "--dp epsilon=0: a budget is a positive number"),
         "private columns by everybody's means": (lambda: [*tiny, "--dp", "noise=1", "--normalise", "standard"],
                                                  "--normalise standard: it takes the mean and deviation of every column"),
+        "private twice": (lambda: [*tiny, "--algorithm", "fedavg-dp", "--dp", "noise=1"],
+                          "--dp: fedavg-dp is private already; write --algorithm fedavg --dp ..., or --set NAME=VALUE"),
         "private stages": (lambda: [*tiny, "--stages", "fedavg", "--dp", "noise=1"], "--dp"),
         "negative rounds": (lambda: [*tiny, "--algorithm", "fedavg", "--rounds", "-1"], "--rounds: 0 or more"),
         "negative seeds": (lambda: [*tiny, "--algorithm", "fedavg", "--seeds", "1,-2"], "--seeds: 0 or more"),

@@ -4,6 +4,7 @@
 #include <tessera/report/html.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -154,6 +155,36 @@ TEST_CASE("the split: sizes and classes of clients, as they are") {
     REQUIRE(sizes.size() == 11);
     CHECK(sizes[10] == "9,100");
     CHECK(count(figure(page, "data-histogram"), "<rect class=\"bar") > 1);
+}
+
+TEST_CASE("a client's number stands below the middle of its bar, and there is none for a client that is not") {
+    const auto numbers_of = [](const std::string& drawn, const std::string& before) {
+        std::vector<double> all;
+        for (auto at = drawn.find(before); at != std::string::npos; at = drawn.find(before, at + 1))
+            all.push_back(std::stod(drawn.substr(at + before.size())));
+        return all;
+    };
+    for (const std::size_t clients : {std::size_t{1}, std::size_t{2}, std::size_t{10}, std::size_t{1000}}) {
+        RunRecord run = some_run(1, 0.8);
+        run.per_client.resize(clients);
+        for (std::size_t k = 0; k < clients; ++k) run.per_client[k] = {.id = static_cast<tessera::Id>(k), .n_train = 5 + k};
+        const std::string drawn = figure(to_html({run}, "A run"), "data");
+        const auto ticks = numbers_of(drawn, "<line class=\"tick\" x1=\"");
+        const auto labels = numbers_of(drawn, "y=\"269\">");
+        const auto begins = numbers_of(drawn.substr(drawn.find("<rect")), " x=\"");
+        const auto widths = numbers_of(drawn.substr(drawn.find("<rect")), " width=\"");
+        REQUIRE(ticks.size() == labels.size());
+        REQUIRE(!labels.empty());
+        CHECK(labels.front() == 0);
+        CHECK(labels.back() < static_cast<double>(clients));
+        const std::size_t stride = (clients + begins.size() - 1) / begins.size();
+        for (std::size_t i = 0; i < labels.size(); ++i) {
+            const auto bar = static_cast<std::size_t>(labels[i]) / stride;
+            if (static_cast<std::size_t>(labels[i]) % stride != 0) continue;
+            // Places are rounded to hundredths.
+            CHECK(std::abs(ticks[i] - (begins.at(bar) + widths.at(bar) / 2)) < 0.02);
+        }
+    }
 }
 
 TEST_CASE("phases lie where they were, and neighbours are joined, none lost") {

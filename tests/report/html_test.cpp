@@ -243,6 +243,20 @@ TEST_CASE("ticks fall on round numbers") {
     CHECK(linear_ticks(0, 6000, 2000)[1].label == "2k");
 }
 
+TEST_CASE("ticks too large for a prefix are powers of ten") {
+    using namespace detail;
+    CHECK(linear_ticks(0, 4e20, 2e20)[2].label == "400E");
+    CHECK(linear_ticks(0, 8e30, 2e30)[0].label == "0");
+    CHECK(linear_ticks(0, 8e30, 2e30)[4].label == "8e+30");
+    CHECK(linear_ticks(-8e30, 0, 2e30)[0].label == "-8e+30");
+    const auto decades = decade_ticks(1e5, 1e25);
+    CHECK(decades.front().label == "100k");
+    CHECK(decades[4].label == "1G");
+    CHECK(decades.back().label == "1e+25");
+    CHECK(with_prefix(4e20, "B") == "400 EB");
+    CHECK(with_prefix(8e30, "B") == "8e+30 B");
+}
+
 TEST_CASE("equal values, one value and huge values have an axis") {
     for (const double value : {0.0, 1.0, -5.0, 1e-12, 1e18}) {
         const std::vector<Series> one{{"a", 0, false, {{1, value}}}};

@@ -38,6 +38,7 @@ struct Series {
 struct Axis {
     std::string title{}, unit{};
     bool from_zero = false, logarithmic = false, integers = false;
+    double margin = 0;  // room before the first value and behind the last, without ticks; of a plain axis
 };
 
 // A dot or a bar with what a pointer on it shows.
@@ -93,7 +94,7 @@ inline std::vector<Tick> decade_ticks(double low, double high) {
     for (double power = std::pow(10.0, std::floor(std::log10(low))); power <= high; power *= 10)
         for (const double lead : {1.0, 2.0, 5.0})
             if (const double value = lead * power; (lead == 1 || dense) && value >= low && value <= high)
-                out.push_back({value, tick_label(value, value >= 1000 ? 1000 : power)});
+                out.push_back({value, tick_label(value, value >= 1000 ? value : power)});
     return out;
 }
 
@@ -118,14 +119,15 @@ public:
         constexpr double tiny = 1e-290;
         if (range.high - range.low <= std::max(tiny, 1e-9 * std::max(std::abs(range.low), std::abs(range.high)))) {
             const double share = 0.05 * std::abs(range.high);
-            const double pad = axis.integers || share < tiny ? 1 : share;
+            const double pad = axis.margin > 0 ? 0 : axis.integers || share < tiny ? 1 : share;
             range = {range.low == 0 && axis.from_zero ? 0 : range.low - pad, range.high + pad};
         }
-        double step = nice_step(range.high - range.low, wanted);
+        double step = range.high > range.low ? nice_step(range.high - range.low, wanted) : 1;
         if (axis.integers) step = std::max(step, 1.0);
         low_ = snap ? std::floor(range.low / step + 1e-9) * step : range.low;
         high_ = snap ? std::ceil(range.high / step - 1e-9) * step : range.high;
         ticks_ = linear_ticks(low_, high_, step);
+        low_ -= axis.margin, high_ += axis.margin;
     }
     // Slots of width one, each under its name.
     Scale(const std::vector<std::string>& names, double from, double to)
@@ -286,8 +288,9 @@ public:
     }
     void bar(const Mark& mark, double span) {
         const double a = y_(std::max(mark.y, 0.0)), b = y_(std::min(mark.y, 0.0));
-        const double wide = x_(mark.x + span) - x_(mark.x), gap = wide > 3 ? 0.12 * wide : 0;
-        put(out_, "<rect class=\"bar ", colour_class(mark.colour), "\" x=\"", at(x_(mark.x) + gap / 2), "\" y=\"",
+        const double begin = x_(mark.x - span / 2), wide = x_(mark.x + span / 2) - begin;
+        const double gap = wide > 3 ? 0.12 * wide : 0;
+        put(out_, "<rect class=\"bar ", colour_class(mark.colour), "\" x=\"", at(begin + gap / 2), "\" y=\"",
             at(a), "\" width=\"", at(std::max(wide - gap, 0.4)), "\" height=\"", at(std::max(b - a, 0.6)), "\"><title>",
             escape_html(mark.text), "</title></rect>");
     }
@@ -416,14 +419,16 @@ inline std::string dot_chart(std::string_view label, const Axis& x, const Axis& 
     return plot.finish(&numbers);
 }
 
-// Bars of width `span` that start at their x and stand on zero.
+// Bars of width `span` around their x that stand on zero.
 inline std::string bar_chart(std::string_view label, const Axis& x, const Axis& y, const std::vector<Mark>& marks,
                              double span) {
     detail::Range xs, ys;
-    for (const auto& mark : marks) xs.add(mark.x), xs.add(mark.x + span), ys.add(mark.y);
+    for (const auto& mark : marks) xs.add(mark.x), ys.add(mark.y);
     if (ys.empty()) return {};
     ys.add(0);
-    detail::Plot plot(label, "bars", xs, ys, x, y);
+    Axis across = x;
+    across.margin = span / 2;
+    detail::Plot plot(label, "bars", xs, ys, across, y);
     detail::Numbers numbers;
     numbers.row(detail::axis_text(x, "x"), detail::axis_text(y, "y"));
     plot.open(0);

@@ -52,7 +52,9 @@ inline std::string fixed(double value, int decimals) {
     return text;
 }
 
-// 1000-based prefix that brings `largest` into 1 .. 1000.
+inline constexpr double beyond_prefixes = 1e21;  // from here on a power of ten says it
+
+// 1000-based prefix that brings `largest` into 1 .. 1000; none where there is no such.
 struct Prefix {
     double divisor;
     std::string_view name;
@@ -62,10 +64,11 @@ inline Prefix prefix_of(double largest) {
         {{1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}, {1e15, "P"}, {1e18, "E"}}};
     std::size_t i = 0;
     while (i + 1 < all.size() && largest >= all[i + 1].divisor) ++i;
-    return all[i];
+    return all[largest < beyond_prefixes ? i : 0];
 }
 inline std::string with_prefix(double value, std::string_view unit) {
     if (!std::isfinite(value)) return "n/a";
+    if (std::abs(value) >= beyond_prefixes) return cat(rounded(value, 3), " ", unit);
     const Prefix prefix = prefix_of(std::abs(value));
     const double shown = value / prefix.divisor;
     const int decimals = prefix.divisor == 1 ? 0 : std::abs(shown) >= 100 ? 0 : std::abs(shown) >= 10 ? 1 : 2;
