@@ -88,6 +88,9 @@ std::vector<std::string> names_of(const std::vector<std::string>& files) {
 
 int compare(const CompareOptions& o) {
     if (o.files.size() < 2) throw tessera::ConfigError("compare: at least two JSON files of runs are needed");
+    if (!(o.confidence > 0 && o.confidence < 1))
+        throw tessera::ConfigError("--confidence " + tessera::detail::text_of(o.confidence) +
+                                   ": it must lie between 0 and 1, as in 0.95");
     CompareSettings settings{.confidence = o.confidence, .unpaired = o.unpaired};
     tessera::set_by_name(settings, "model", o.model);
     settings.validate();

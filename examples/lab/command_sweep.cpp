@@ -269,8 +269,9 @@ void check_in_effect(const std::vector<Cell>& cells) {
             if (std::ranges::none_of(stages, [&](const Stage& s) {
                     return runs_with(s.options, setting.first, setting.second);
                 }))
-                throw ConfigError("--grid " + name + "=" + value + ": it would not be run, since a more specific setting "
-                                  "or a stage's own wins over " + name + "; leave one of the two out");
+                throw ConfigError("--grid " + name + "=" + value +
+                                  ": it would not be run, since a more specific setting or a stage's own wins over " +
+                                  name + "; leave one of the two out");
         }
     }
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include <tessera/core/error.hpp>
@@ -35,9 +37,23 @@ struct Said {
 };
 
 std::string not_a_count(const std::string& text) {
+    if (text.empty()) return "its value is empty";
     if (text.starts_with('-')) return "0 or more is needed, not " + text;
     const bool digits = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
     return (digits ? "a smaller number is needed, not " : "a whole number is needed, not ") + text;
+}
+
+// CLI11 has a sentence of its own where a text is no number.
+const CLI::Validator& numbers() {
+    static const CLI::Validator all(
+        [](std::string& text) -> std::string {
+            double value = 0;
+            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+            if (text.empty()) return "its value is empty";
+            return error == std::errc{} && end == text.data() + text.size() ? "" : "a number is needed, not " + text;
+        },
+        "");
+    return all;
 }
 
 void add_run_flags(CLI::App& command, Options& o, Said& said) {
@@ -106,6 +122,7 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     for (const auto* flag : {"--clients", "--unseen", "--rounds", "--per-round", "--batch", "--seed", "--split-seed",
                              "--threads", "--eval-every", "--eval-last", "--checkpoint-every"})
         command.get_option(flag)->check(counts);
+    for (const auto* flag : {"--validation", "--quorum"}) command.get_option(flag)->check(numbers());
 }
 
 std::vector<std::uint64_t> seeds_in(const std::string& text) {
@@ -168,19 +185,30 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
 }
 
 // The parser's sentences, where ours say more.
-std::string in_our_words(const CLI::ParseError& e) {
+std::string in_our_words(const CLI::ParseError& e, const CLI::App& app) {
     const std::string what = e.what();
     if (dynamic_cast<const CLI::ArgumentMismatch*>(&e))
         return what.substr(0, what.find(':')) +
                (what.find("At Most") == what.npos ? ": a value is missing" : ": it is given more than once");
-    if (dynamic_cast<const CLI::ExtrasError*>(&e))
-        return what.substr(what.rfind(": ") + 2) + ": not expected here; a flag is --NAME VALUE";
+    if (dynamic_cast<const CLI::ExtrasError*>(&e)) {
+        std::string words;
+        for (const auto& word : app.remaining(true)) words.append(words.empty() ? "" : " ").append(word);
+        return words + ": not expected here; a flag is --NAME VALUE";
+    }
     return what;
 }
 
-// A name of a thousand letters hides what is wrong with it.
-std::string readable(std::string text) {
+// A name of a thousand letters hides what is wrong with it, and bytes that steer a terminal are no words.
+std::string readable(const std::string& said) {
     constexpr std::size_t longest = 160, kept = 60;
+    std::string text;
+    for (const char c : said) {
+        const auto byte = static_cast<unsigned char>(c);
+        char code[8];
+        std::snprintf(code, sizeof code, "\\x%02x", byte);
+        if (byte < 0x20 || byte == 0x7f) text += code;
+        else text += c;
+    }
     for (std::size_t begin = 0; begin < text.size();) {
         const auto end = std::min(text.find(' ', begin), text.size());
         if (end - begin <= longest) begin = end + 1;
@@ -234,7 +262,7 @@ int obey(int argc, char** argv) {
     comparer->add_option("--report", comparison.report, "Write a self-contained HTML report");
     comparer->add_option("--json", comparison.json, "Write the figures as JSON");
     comparer->add_option("--model", comparison.model, "served (personal where there is one), personal or global");
-    comparer->add_option("--confidence", comparison.confidence, "Of the intervals");
+    comparer->add_option("--confidence", comparison.confidence, "Of the intervals")->check(numbers());
     comparer->add_flag("--unpaired", comparison.unpaired, "Compare means of runs on different data or splits");
 
     try {
@@ -251,7 +279,7 @@ int obey(int argc, char** argv) {
     } catch (const CLI::ParseError& e) {
         if (e.get_exit_code() == 0) return app.exit(e);
         const auto meant = misspelt(app, argc, argv);
-        return complain(meant.empty() ? in_our_words(e) : meant, 2);
+        return complain(meant.empty() ? in_our_words(e, app) : meant, 2);
     } catch (const lab::Interrupted& e) {
         return complain(e.what(), 130);
     } catch (const tessera::ConfigError& e) {
@@ -275,5 +303,5 @@ int main(int argc, char** argv) {
     const int code = obey(argc, argv);
     const bool told = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
     if (told || code != 0) return code;
-    return complain("standard output could not be written; see where it goes, or use --quiet and --json FILE", 1);
+    return complain("standard output could not be written; send it to a place that has room", 1);
 }

@@ -127,13 +127,13 @@ void make_private(Options& o, const NamedValues& settings) {
         if (std::ranges::find(keys, key) == keys.end())
             throw tessera::ConfigError("--dp " + key +
                                        ": it takes clip, noise, epsilon, delta, sampling_rate and source");
-        if (key == "epsilon") {
-            double epsilon = 0;
-            tessera::detail::read_text("--dp epsilon", value, epsilon);
-            if (!(epsilon > 0))
-                throw tessera::ConfigError("--dp epsilon=" + value +
-                                           ": a budget is a positive number; leave epsilon out to have none");
-        }
+        double number = 0;
+        auto source = tessera::privacy::Source::system;
+        if (key == "source") tessera::detail::read_text("--dp source", value, source);
+        else tessera::detail::read_text("--dp " + key, value, number);
+        if (key == "epsilon" && !(number > 0))
+            throw tessera::ConfigError("--dp epsilon=" + value +
+                                       ": a budget is a positive number; leave epsilon out to have none");
         o.set.emplace_back(key, value);
     }
 }

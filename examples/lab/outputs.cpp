@@ -29,8 +29,10 @@ namespace fs = std::filesystem;
 fs::path canonical(std::string path) {
     while (path.size() > 1 && path.ends_with('/')) path.pop_back();
     std::error_code failed;
-    auto found = fs::weakly_canonical(fs::absolute(path), failed);
-    return failed ? fs::absolute(path).lexically_normal() : found;
+    const auto whole = fs::absolute(path, failed);
+    if (failed) return fs::path(path).lexically_normal();  // the working directory is gone, as whoever writes will say
+    auto found = fs::weakly_canonical(whole, failed);
+    return failed ? whole.lexically_normal() : found;
 }
 
 }  // namespace

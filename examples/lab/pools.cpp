@@ -127,8 +127,10 @@ Pool read_csv(Source& source) {
     if (const auto ignored = source.take("ignore"); !ignored.empty())
         tessera::detail::for_each_piece(ignored, '+',
                                         [&](std::string_view name) { settings.ignore.emplace_back(name); });
-    if (source.has("separator")) settings.separator = separator_in(source, source.take("separator"));
+    const bool separated = source.has("separator");
+    const auto separator = source.take("separator");
     source.finish();
+    if (separated) settings.separator = separator_in(source, separator);
     return io::read_csv(source.paths(1)[0], settings).pool;
 }
 

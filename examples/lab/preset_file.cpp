@@ -97,6 +97,9 @@ private:
     }
 
     void read_line(std::string_view text) {
+        const auto control = std::ranges::find_if(
+            text, [](char c) { return c != '\t' && (static_cast<unsigned char>(c) < 0x20 || c == 0x7f); });
+        if (control != text.end()) refuse("'" + std::string(text) + "' holds a control character");
         if (text.starts_with('[')) return read_section(text);
         const auto equals = text.find('=');
         if (equals == text.npos) refuse("'" + std::string(text) + "' is neither KEY = VALUE nor [set ALGORITHM ...]");

@@ -193,6 +193,9 @@ std::string variant_name(const Preset& variant) { return "+" + variant.file.name
 std::vector<std::string> apply_preset(Options& o) {
     if (o.preset.empty()) return {};
     const auto base = length_of_base(o.preset);
+    if (base == 0)
+        throw ConfigError("--preset " + o.preset +
+                          ": a variant follows the name of a preset; `tessera-lab presets` names all");
     const auto preset = find_preset(o.preset.substr(0, base));
     auto said = in_words(preset, o), plain = in_words(preset, {});
     o.offers = preset.set;

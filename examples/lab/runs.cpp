@@ -2,10 +2,13 @@
 #include "runs.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <variant>
 
+#include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/view.hpp>
 #include <tessera/report/seeds.hpp>
 #include <tessera/runtime/checkpoint.hpp>
 
@@ -48,6 +51,20 @@ void check_companions(const Options& o) {
     needs(!o.shift_dir.empty(), !o.shifts.empty(), "--shift-dir needs --shifts, as in fog:3,snow:1 or all");
 }
 
+// What the library refuses too, without knowing the flags.
+void check_ranges(const Options& o) {
+    const auto within = [](const std::string& flag, const auto& value, bool holds, const std::string& what) {
+        if (!holds) throw ConfigError(flag + " " + tessera::detail::text_of(value) + ": " + what);
+    };
+    within("--clients", *o.clients, *o.clients <= std::numeric_limits<tessera::Id>::max(),
+           "a client's number has 32 bits; use fewer");
+    within("--unseen", *o.unseen, *o.unseen < *o.clients,
+           "it must be less than --clients, which is " + std::to_string(*o.clients));
+    within("--validation", *o.validation, *o.validation >= 0 && *o.validation < 1, "it must be a share in [0, 1)");
+    within("--quorum", o.quorum, o.quorum >= 0 && o.quorum <= 1, "it must be a share in [0, 1]");
+    within("--threads", o.threads, o.threads >= 1 && o.threads <= 1024, "it must be in 1..1024");
+}
+
 }  // namespace
 
 std::vector<std::string> complete(Options& o) {
@@ -79,6 +96,7 @@ std::vector<std::string> complete(Options& o) {
     positive("--per-round", *o.per_round);
     positive("--eval-every", o.evaluate_every);
     positive("--checkpoint-every", o.checkpoint_every);
+    check_ranges(o);
     if (o.normalise && std::ranges::find(normalise_names, *o.normalise) == normalise_names.end())
         throw ConfigError("--normalise is one of standard, unit, each, none, not '" + *o.normalise + "'");
     check_companions(o);

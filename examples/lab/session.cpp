@@ -202,8 +202,8 @@ tessera::Vec<Score> Session::traced_scores(std::uint8_t served) const {
     return scores(served);
 }
 
-// What a checkpoint would have kept is still in memory, so the run goes on. Not where it was asked to stop, nor where rounds
-// that come back would be paid for twice.
+// What a checkpoint would have kept is still in memory, so the run goes on; not where it was asked to stop, nor where
+// rounds that come back would be paid for twice.
 void Session::keep(const tessera::CheckpointDirectory& checkpoints, FailedOutputs& failed) {
     const auto write = [&] {
         const Span span(stage_.trace.get(), "checkpoint");

@@ -268,8 +268,12 @@ std::unique_ptr<Session> opened(const Stage& stage, const Task& task) {
     try {
         return entry.open(stage, task, {});
     } catch (const ConfigError& e) {
-        if (stage.options.aux || !distils(entry) || std::string(e.what()).find("public examples") == std::string::npos)
-            throw;
+        const std::string what = e.what();
+        if (what.find("blocks to route between") != what.npos)
+            throw ConfigError("--model " + *stage.options.model + ": for this data it has no blocks that " + entry.name +
+                              " could route between; mclr, dnn, dnn3, dnn-norm and dnn-adapter have some where the data "
+                              "has 784 or 60 features and up to 10 classes");
+        if (stage.options.aux || !distils(entry) || what.find("public examples") == what.npos) throw;
         throw ConfigError("--algorithm " + entry.name +
                           ": it distils on public data of the server; give them, as in --aux held-out:0.1");
     }

@@ -120,8 +120,8 @@ std::vector<std::string> owners_in(const tessera::data::Split& split, const tess
     return names;
 }
 
-// Of files that bring no test part six sevenths train, as in Fashion-MNIST. Files are often sorted, by class or by time,
-// so the split seed draws who is tested on.
+// Of files that bring no test part six sevenths train, as in Fashion-MNIST. Files are often sorted, by class or by
+// time, so the split seed draws who is tested on.
 struct DrawnTests {
     std::vector<tessera::Index> order;  // training examples, then test examples, each as the file has them
     std::size_t train_size;
@@ -159,6 +159,7 @@ tessera::data::Split deal(const Options& o, const tessera::data::Pool& pool, boo
                                               .train_size = pool.train_size,
                                               .validation = *o.validation,
                                               .unseen = *o.unseen,
+                                              .allow_empty = true,  // refuse_empty has the lab's own sentence
                                               .client_of = pool.client_of};
     if (natural || pool.train_size > 0) return partition_by_name(*o.partition, pool.examples, settings);
     const DrawnTests tests(pool.examples.size(), *o.split_seed);
@@ -166,6 +167,15 @@ tessera::data::Split deal(const Options& o, const tessera::data::Pool& pool, boo
     auto split = partition_by_name(*o.partition, tests.reordered(pool.examples), settings);
     tests.restore(split);
     return split;
+}
+
+void refuse_empty(const tessera::data::Split& split, const Options& o) {
+    for (const auto* shares : {&split.clients, &split.unseen})
+        for (const auto& share : *shares)
+            if (share.train.empty())
+                throw ConfigError("--clients " + std::to_string(*o.clients) + ", --partition " + *o.partition +
+                                  ": a client gets no example to train on; use fewer --clients, or deal by another "
+                                  "--partition");
 }
 
 tessera::data::FederatedDataset make_synthetic(const Options& o) {
@@ -187,7 +197,14 @@ tessera::data::FederatedDataset make_synthetic(const Options& o) {
     } else if (*o.data != "synthetic") {
         throw ConfigError("--data " + *o.data + ": write synthetic or synthetic:ALPHA,BETA");
     }
-    return synthetic(s);
+    try {
+        return synthetic(s);
+    } catch (const ConfigError& e) {
+        constexpr std::string_view library = "data::synthetic: ";
+        const std::string what = e.what();
+        throw ConfigError("--data " + *o.data + ": " +
+                          what.substr(what.starts_with(library) ? library.size() : 0));
+    }
 }
 
 }  // namespace
@@ -271,6 +288,7 @@ Clients make_clients(const Options& o) {
         if (!o.split_file.empty() && tessera::io::exists(o.split_file))
             return tessera::io::read_split(o.split_file, examples);
         auto split = deal(o, pool, natural);
+        refuse_empty(split, o);
         if (!o.split_file.empty())
             tessera::io::write_split(o.split_file, split, examples,
                                      {{note_partition, dealing_in(*o.partition)},
@@ -325,8 +343,9 @@ tessera::data::FederatedDataset augmented(tessera::data::FederatedDataset client
         throw ConfigError("--augment crop:" + std::to_string(how.padding) + " moves images of " +
                           std::to_string(how.shape.width) + " pixels a side away");
     if (const auto most = how.most_copies(clients.pool().size()); how.copies > most)
-        throw ConfigError("--augment copies:" + std::to_string(how.copies) + ": originals and copies are numbered in 32 "
-                          "bits; of " + std::to_string(clients.pool().size()) + " examples there are at most " +
+        throw ConfigError("--augment copies:" + std::to_string(how.copies) +
+                          ": originals and copies are numbered in 32 bits; of " +
+                          std::to_string(clients.pool().size()) + " examples there are at most " +
                           std::to_string(most) + " copies each");
     return how(clients);
 }

@@ -156,6 +156,7 @@ TEST_CASE("shifts are written as NAME:SEVERITY, and what cannot be is refused") 
         CHECK_THROWS_WITH_AS(Shift::parse(text), Contains("a shift is one of noise, blur"), ConfigError);
     for (const auto* text : {"noise:0", "noise:6", "noise:", "noise:1x", "noise:-1"})
         CHECK_THROWS_WITH_AS(Shift::parse(text), Contains("severity from 1 to 5"), ConfigError);
+    CHECK_THROWS_WITH_AS(Shift::parse("noise:1.5"), Contains("not '1.5'"), ConfigError);
     const auto pool = photographs(1, 4);
     for (const std::size_t severity : {0u, 6u})
         CHECK_THROWS_AS(shifted(pool, {2, 2}, {Corruption::blur, severity}), ConfigError);

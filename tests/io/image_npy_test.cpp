@@ -75,12 +75,12 @@ TEST_CASE("npy examples that do not fit are refused") {
     refused(x, tensor<std::uint64_t>("y.npy", {2}, {0, ~std::uint64_t{0}}), "is not a class");
     refused(x, tensor<float>("y.npy", {2}, {0, 0.5f}), "is not a class");
     refused(x, tensor<float>("y.npy", {2}, {0, std::numeric_limits<float>::quiet_NaN()}), "is not a class");
-    refused(x, two_labels, "has the label 1, not one of 1 classes", 1);
+    refused(x, two_labels, "y: has the label 1, not one of 1 classes", 1);
 }
 
 TEST_CASE("npy labels that are no classes are refused before memory is taken for them") {
     const auto x = tensor<float>("x", {2, 1}, {1, 2});
-    refused(x, tensor<std::int64_t>("y", {2}, {0, 1000000000}), "has the label 1000000000 for 2 examples");
+    refused(x, tensor<std::int64_t>("y", {2}, {0, 1000000000}), "y: has the label 1000000000 for 2 examples");
     refused(x, tensor<std::int64_t>("y", {2}, {0, 10000}), "number them without gaps");
     CHECK(decode_npy_dataset(x, tensor<std::int64_t>("y", {2}, {0, 9999})).examples().classes == 10000);
     CHECK(decode_npy_dataset(x, tensor<std::int64_t>("y", {2}, {0, 10000}), 20000).examples().classes == 20000);

@@ -121,6 +121,8 @@ TEST_CASE("windows that cannot be, and files that are no text, are refused") {
     const auto v = vocabulary_of("xyz", {});
     CHECK_THROWS_WITH_AS(text_pool(people, v, {.length = 0}), Contains("length"), ConfigError);
     CHECK_THROWS_WITH_AS(text_pool(people, v, {.stride = 0}), Contains("stride"), ConfigError);
+    CHECK_NOTHROW(WindowSettings{.length = std::size_t{1} << 20}.validate());
+    CHECK_THROWS_WITH_AS((WindowSettings{.length = (std::size_t{1} << 20) + 1}.validate()), Contains("1..2^20"), ConfigError);
     CHECK_THROWS_WITH_AS(text_pool(people, v, {.train_share = 0}), Contains("train_share"), ConfigError);
     CHECK_THROWS_WITH_AS(text_pool({}, v, {}), Contains("no text has two tokens"), ConfigError);
     const std::vector<ClientText> twins{{"a", {"xyz"}}, {"a", {"zyx"}}};

@@ -345,8 +345,9 @@ def refusals(program, folder, ten, users, csv):
     write_npy(wide, "<f4", (140, 2), bytes(140 * 8))
     write_npy(years, "<i8", (140,), struct.pack("<140q", *(10**9 for _ in range(140))))
     cases = {
-        f"npy:{wide},{years}": "has the label 1000000000 for 140 examples",
+        f"npy:{wide},{years}": f"{years}: has the label 1000000000 for 140 examples",
         f"csv:{csv},label=grade,label=age": "label is set twice",
+        f"csv:{csv},label=grade,lable=age": "lable is not one of its settings, which are label, client, ignore, separator",
         f"csvv:{csv},label=grade": "there is no such data; did you mean csv?",
         f"leaf:{users},window=4": "window is for texts",
         f"leaf:{users},as=ids": "as is for texts",

@@ -334,6 +334,27 @@ def bad_input(program, folder):
         "a router of 32 bits": (lambda: [*tiny, "--algorithm", "flow", "--set", f"gate.first={2**32 + 1}"],
                                 f"--set gate.first={2**32 + 1}: a router's layer is at most 65536 wide"),
         "clients without number": (lambda: ["--data", "synthetic", "--clients", str(2**32)], "--clients 4294967296: "),
+        "nobody left to train": (lambda: ["--data", "synthetic", "--unseen", "40"],
+                                 "--unseen 40: it must be less than --clients, which is 30"),
+        "everything for validation": (lambda: ["--data", "synthetic", "--validation", "1"], "--validation 1: it must be a share"),
+        "validation by a word": (lambda: ["--data", "synthetic", "--validation", "abc"], "--validation: a number is needed, not abc"),
+        "validation that is no number": (lambda: ["--data", "synthetic", "--validation", "nan"], "--validation nan: it must be"),
+        "a quorum above all": (lambda: ["--data", "synthetic", "--quorum", "2"], "--quorum 2: it must be a share in [0, 1]"),
+        "a quorum by a word": (lambda: ["--data", "synthetic", "--quorum", "abc"], "--quorum: a number is needed, not abc"),
+        "no threads": (lambda: ["--data", "synthetic", "--threads", "0"], "--threads 0: it must be in 1..1024"),
+        "rounds that nobody set": (lambda: ["--data", "synthetic", "--rounds", ""], "--rounds: its value is empty"),
+        "a share that nobody set": (lambda: ["--data", "synthetic", "--quorum", ""], "--quorum: its value is empty"),
+        "a negative scale": (lambda: ["--data", "synthetic:-1,1"], "--data synthetic:-1,1: alpha is -1"),
+        "a variant of nothing": (lambda: ["--preset", "+3"], "--preset +3: a variant follows the name of a preset"),
+        "a short flag": (lambda: ["--data", "synthetic", "-j", "x"], "-j x: not expected here"),
+        "more clients than examples": (lambda: ["--data", f"csv:{table},label=y", "--partition", "iid", "--clients", "50"],
+                                       "--clients 50, --partition iid: a client gets no example to train on; use fewer --clients"),
+        "half a severity": (lambda: ["--data", "synthetic", "--shifts", "noise:1.5"], "a severity from 1 to 5, not '1.5'"),
+        "noise from elsewhere": (lambda: ["--data", "synthetic", "--dp", "noise=1,source=foo"],
+                                 "--dp source is one of keyed, system, not 'foo'"),
+        "noise by a word": (lambda: ["--data", "synthetic", "--dp", "noise=much"], "--dp noise is a number, not 'much'"),
+        "routes of a sum": (lambda: [*tiny[:2], "--algorithm", "flow", "--model", "additive"],
+                            "--model additive: for this data it has no blocks that flow could route between; mclr, dnn"),
         "images moved away": (lambda: [*images_of_two(), "--augment", "crop:99"], "--augment crop:99"),
         "unit of numbers": (lambda: ["--data", f"csv:{table},label=y", *two, "--normalise", "unit"],
                             "--normalise unit: it divides bytes by 255"),
@@ -383,6 +404,11 @@ def bad_input(program, folder):
         "NaN data": (lambda: ["--data", f"npy:{nan_x},{nan_y}", "--partition", "iid", "--clients", "2", "--per-round", "1"], "x.npy"),
         "empty client": (lambda: idx(good_images, good_labels)[:4] + ["--clients", "11", "--per-round", "1"], "client"),
     }
+    gone = folder / "gone"
+    gone.mkdir()
+    lost = subprocess.run(["sh", "-c", 'cd "$1" && rmdir "$1" && exec "$2" run --data synthetic --rounds 1 --quiet --json out.json',
+                           "sh", str(gone), os.path.abspath(program)], capture_output=True, text=True, check=False)
+    expect(lost.returncode == 2 and lost.stderr.startswith("tessera-lab: out.json: "), f"no working directory: {lost.stderr}")
     for name, (arguments, text) in cases.items():
         asked = arguments()
         before = sorted(folder.rglob("*"))
@@ -868,6 +894,10 @@ def refused_presets(program, folder):
     for name, expected in {mine: "it sets nothing", folder / "none.ini": "there is no such file"}.items():
         result = lab(program, "presets", name)
         expect(result.returncode == 2 and f"{name}: {expected}" in result.stderr, f"{name}: {result.stderr}")
+    mine.write_bytes(b"data = synthetic\nwhat = \x1b[31mred\x07\n")
+    result = lab(program, "presets", mine)
+    expect(result.returncode == 2 and "line 2: 'what = \\x1b[31mred\\x07' holds a control character" in result.stderr and
+           not result.stdout, f"bytes that steer a terminal: {result.stderr!r}")
     mine.write_bytes(bytes(range(256)) * 40)
     expect(lab(program, "presets", mine).returncode == 2, "bytes that are no preset")
 
@@ -1229,7 +1259,7 @@ def out_of_memory(program):
     def little_memory():
         resource.setrlimit(resource.RLIMIT_AS, (2**29, 2**29))
 
-    result = lab(program, "run", "--data", "synthetic", "--clients", "1000000", "--rounds", "1", preexec_fn=little_memory)
+    result = lab(program, "run", "--data", "synthetic", "--clients", "1000000", "--rounds", "1", preexec_fn=little_memory, timeout=60)
     expect(result.returncode == 1 and result.stderr.startswith("tessera-lab: memory ran out; make the run smaller"),
            f"exit {result.returncode}: {result.stderr}")
     expect(len(result.stderr.splitlines()) == 1, result.stderr)
@@ -1444,7 +1474,8 @@ def compare(program, folder):
     (folder / "text.json").write_text("{\"a\": ")
     (folder / "empty.json").write_text("{}")
     for asked, text in [([a], "two"), ([a, folder / "text.json"], "text.json"), ([a, folder / "empty.json"], "empty.json"),
-                        ([a, folder / "none.json"], "none.json"), ([a, b, "--confidence", "2"], "confidence"),
+                        ([a, folder / "none.json"], "none.json"), ([a, b, "--confidence", "2"], "--confidence 2: it must lie between 0 and 1"),
+                        ([a, b, "--confidence", "most"], "--confidence: a number is needed, not most"),
                         ([a, b, "--model", "best"], "best"), ([a, b, "--report", ""], "--report: its value is empty"), ([a, b, "--unpared"], "--unpaired"),
                         ([a, b, "--report", a], "a run is read from there"), ([a, b, "--json", b], "a run is read from there"),
                         ([a, b, "--json", page, "--report", page], "both would be written there")]:

@@ -73,7 +73,8 @@ struct Shift {
             Shift shift{.kind = static_cast<Corruption>(i)};
             const auto number = text.substr(colon + 1);
             const auto read = std::from_chars(number.data(), number.data() + number.size(), shift.severity);
-            if (read.ec != std::errc{} || read.ptr != number.data() + number.size()) shift.severity = 0;
+            if (read.ec != std::errc{} || read.ptr != number.data() + number.size())
+                throw ConfigError("a shift has a severity from 1 to 5, not '" + std::string(number) + "'");
             shift.validate();
             return shift;
         }

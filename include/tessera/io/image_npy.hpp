@@ -75,7 +75,9 @@ std::vector<T> channels_first(const std::vector<T>& numbers, std::size_t images,
     return out;
 }
 
-inline data::Dataset npy_dataset(const NamedTensor& x, std::vector<std::int32_t> labels, std::size_t classes) {
+// `label_file` is what sentences about labels name.
+inline data::Dataset npy_dataset(const NamedTensor& x, std::vector<std::int32_t> labels, const std::string& label_file,
+                                 std::size_t classes) {
     const auto& shape = x.shape;
     if (shape.size() < 2 || shape.size() > 4)
         throw IoError(x.name, "has the shape " + text_of(shape) +
@@ -85,9 +87,9 @@ inline data::Dataset npy_dataset(const NamedTensor& x, std::vector<std::int32_t>
         throw IoError(x.name, "holds " + std::to_string(shape[0]) + " examples, for " + std::to_string(labels.size()) +
                                   " labels");
     const std::size_t most = static_cast<std::size_t>(*std::max_element(labels.begin(), labels.end()));
-    if (classes == 0) classes = classes_in(labels, x.name);
+    if (classes == 0) classes = classes_in(labels, label_file);
     if (most >= classes)
-        throw IoError(x.name,
+        throw IoError(label_file,
                       "has the label " + std::to_string(most) + ", not one of " + std::to_string(classes) + " classes");
     const std::size_t channels = shape.size() == 4 ? shape[3] : 1, positions = x.size() / shape[0] / channels;
     if (x.dtype == Dtype::uint8)
@@ -111,7 +113,7 @@ inline data::Dataset npy_dataset(const NamedTensor& x, std::vector<std::int32_t>
 // `classes` 0: the largest label and one more.
 inline data::Dataset decode_npy_dataset(const NamedTensor& features, const NamedTensor& labels,
                                         std::size_t classes = 0) {
-    return detail::npy_dataset(features, detail::labels_of(labels), classes);
+    return detail::npy_dataset(features, detail::labels_of(labels), labels.name, classes);
 }
 inline data::Dataset read_npy_dataset(const std::string& features, const std::string& labels, std::size_t classes = 0) {
     auto x = read_npy(features), y = read_npy(labels);
@@ -147,7 +149,7 @@ inline data::Dataset read_shift(const std::string& directory, const std::string&
     x.bytes = std::vector<std::byte>(begin, begin + static_cast<std::ptrdiff_t>(part * row));
     x.shape[0] = part;
     const auto label = all.begin() + static_cast<std::ptrdiff_t>(from);
-    return detail::npy_dataset(x, {label, label + static_cast<std::ptrdiff_t>(part)}, classes);
+    return detail::npy_dataset(x, {label, label + static_cast<std::ptrdiff_t>(part)}, labels_path, classes);
 }
 
 }  // namespace tessera::io

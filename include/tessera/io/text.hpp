@@ -189,7 +189,7 @@ struct WindowSettings {
 
     void validate() const {
         using tessera::detail::require;
-        require(length > 0 && length < (std::size_t{1} << 20), "io::WindowSettings: length must be in 1..2^20");
+        require(length > 0 && length <= (std::size_t{1} << 20), "io::WindowSettings: length must be in 1..2^20");
         require(stride > 0, "io::WindowSettings: stride must be at least 1");
         require(train_share > 0 && train_share <= 1, "io::WindowSettings: train_share must be in (0, 1]");
     }
