@@ -160,7 +160,9 @@ private:
             std::size_t judges = 0;
             for (const auto& row : record.per_client)
                 if (row.n_test > 0) sum += std::max(row.accuracy_global, row.accuracy_personal), ++judges;
-            note(record, "control, oracle best of global and personal per client: ", sum / static_cast<double>(judges));
+            if (judges > 0)
+                note(record, "control, oracle best of global and personal per client: ",
+                     sum / static_cast<double>(judges));
         }
         if (options().hits) {
             if constexpr (global) keep_hits<Which::global>(run, record, &ClientRecord::hits_global);
