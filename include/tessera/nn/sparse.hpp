@@ -3,7 +3,8 @@
 //
 // Parameters, gradients and messages are packed, so every rule works on them as they are, and clipping sees the masked
 // gradient (D-SPA-2). Made once a visit; model and mask must outlive it. A network runs layer by layer
-// (nn/sparse_layers.hpp); any other model, and a network that no layer of which gains by it, on zero-filled weights.
+// (nn/sparse_layers.hpp, nn/sparse_mlp.hpp); any other model, and one no layer of which gains by it, on zero-filled
+// weights.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What a layer does on the active coordinates of a mask, whether its widths are compiled (nn/sparse_layers.hpp) or not
-// (nn/sparse_mlp.hpp): a linear one on the sparse kernels, any on zero-filled weights of its own; and what flows between
-// them.
+// (nn/sparse_mlp.hpp): a linear one on the sparse kernels, any on zero-filled weights of its own; and what flows
+// between them.
 #pragma once
 
 #include <algorithm>
