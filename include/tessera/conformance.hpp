@@ -394,8 +394,8 @@ private:
                 for (std::size_t k = 0; k < before.size(); ++k)
                     moved = std::max(moved, distance<R>(after[k], before[k]));
                 // A mean of equal vectors may round, and a network enlarges that.
-                law(moved < 1e-4, "with every rate 0 the clients' answers stay what they were (if something moves them that is no "
-                    "rate, or not called so: rate_zero_serves = false)");
+                law(moved < 1e-4, "with every rate 0 the clients' answers stay what they were (where something moves "
+                                  "them that is no rate, or not called so: rate_zero_serves = false)");
             } catch (const ConfigError&) {  // a method may refuse a rate of 0
             }
         }

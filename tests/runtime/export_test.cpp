@@ -89,7 +89,7 @@ struct Written {
     File file{".npz"};
     Federation<Me, Net> run;
 
-    explicit Written(const Me& method) : run{Net{}, support::toy_data(), method, {.batch = 5}} {
+    explicit Written(const Me& method) : run{Net{}, support::toy_data(), method, {.batch = 5, .rounds = 2}} {
         run.run(2, sample::Everyone{});
         write_models(file.path, run);
     }

@@ -72,8 +72,8 @@ struct Site {
         }
         return out;
     }
-    // The next `steps` batches of one of the client's infinite streams, reshuffled at each refill. The order is keyed by
-    // the pass over the data, so it depends neither on rounds nor on how many steps were asked for at once.
+    // The next `steps` batches of one of the client's infinite streams, reshuffled at each refill. The order is keyed
+    // by the pass over the data, so it depends neither on rounds nor on how many steps were asked for at once.
     Batches<R> stream(Cursor& cursor, std::size_t steps, Pass pass = Pass::shared) const {
         const std::uint64_t role = pass == Pass::shared ? stream_role : own_stream_role;
         Batches<R> out(*examples);
@@ -130,7 +130,8 @@ struct Site {
     }
 
 private:
-    static constexpr std::uint64_t stream_role = 0x73747265616D, own_stream_role = 0x6F776E73747265;  // no round's number
+    // No round number is this large.
+    static constexpr std::uint64_t stream_role = 0x73747265616D, own_stream_role = 0x6F776E73747265;
 
     void shuffled(Key stream, Vec<Index>& order) const {
         order.assign(ids.begin(), ids.end());

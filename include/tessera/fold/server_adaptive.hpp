@@ -60,7 +60,8 @@ struct ServerAdaptive {
         detail::require(b1 >= 0 && b1 < 1, "b1 must lie in [0, 1), not " + std::to_string(b1));
         detail::require(b2 >= 0 && b2 < 1, "b2 must lie in [0, 1), not " + std::to_string(b2));
         detail::require_positive(tau, "tau");
-        detail::require((v0 >= 0 && std::isfinite(v0)) || v0 == -1, "v0 must be 0 or more, or -1 for the usual, not " + std::to_string(v0));
+        detail::require((v0 >= 0 && std::isfinite(v0)) || v0 == -1,
+                        "v0 must be 0 or more, and finite, or -1 for the usual, not " + std::to_string(v0));
         detail::require(v0 <= 0 || !corrects_v(),
                         "v0 must be 0 with bias_corrected, which takes v to start there; leave v0 out");
     }

@@ -68,7 +68,9 @@ TESSERA_INLINE void dot_tile(const R* const* rows, const R* w, const R* bias, R*
         const auto lane = *reinterpret_cast<const V<LaneNumber<R>, Bytes>*>(lane_numbers<R>.data());
         const auto counted = lane < static_cast<LaneNumber<R>>(lanes - rest);
         // On both sides: an infinite number times 0 would be none.
-        const auto clear = [&](Held<R, Bytes>& v) __attribute__((always_inline)) { v = counted ? Held<R, Bytes>{} : v; };
+        const auto clear = [&](Held<R, Bytes>& v) __attribute__((always_inline)) {
+            v = counted ? Held<R, Bytes>{} : v;
+        };
 #pragma GCC unroll 8
         for (std::size_t n = 0; n < N; ++n) {
             wv[n] = *reinterpret_cast<const Vec*>(w + n * in + in - lanes);

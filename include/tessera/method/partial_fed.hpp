@@ -29,12 +29,7 @@ struct PartialFed {
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
     double logit_rate = 0.1, temperature = 1, lean = 0;
     Weigh weights = Weigh::samples;
-    template <class R>
-    struct Client {
-        Vec<R> w;
-        detail::ChoiceLogits logits;
-        Cursor cursor;
-    };
+    template <class R> struct Client { Vec<R> w; detail::ChoiceLogits logits; Cursor cursor; };
 
     template <class M, class R = real<M>>
     auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {

@@ -6,9 +6,9 @@
 //           theta_k: E steps on f from w, rate eta_l
 //   server: w = mean of the theta_k, then distilled on public data (fold::Distill)
 //
-// That is Ditto, with uniform weights and a fold that distils; so v_k starts at the first w received.
-// lambda_scale = 2 is the authors' program, which leaves the 1/2 out. On all parameters: w is FedDF's
-// with distillation, (w, v_k) Ditto's without (fold::Mean).
+// That is Ditto, v_k from the first w received, with uniform weights and a fold that distils.
+// lambda_scale = 2 is the authors' program, which leaves the 1/2 out. On all parameters: w is
+// FedDF's with distillation, (w, v_k) Ditto's without (fold::Mean).
 #pragma once
 
 #include <tessera/fold/distill.hpp>

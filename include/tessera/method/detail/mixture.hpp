@@ -26,8 +26,8 @@ template <class M, class R = real<M>>
 Explained<R> explained(const Site<M>& at, const Vec<Vec<R>>& models, const Vec<double>& prior) {
     require(at.examples->labels, "FedEM: models explain classes, these examples have none");
     if (models.empty() || models.size() != prior.size())
-        throw WireError("the download holds " + std::to_string(models.size()) + " models, this client knows shares of " +
-                        std::to_string(prior.size()));
+        throw WireError("the download holds " + std::to_string(models.size()) +
+                        " models, this client knows shares of " + std::to_string(prior.size()));
     Explained<R> all{Vec<Vec<R>>(models.size()), Vec<double>(models.size())};
     Vec<Vec<double>> joint(models.size());  // log pi_m p_m(y_i | x_i), by place in at.ids
     for (std::size_t m = 0; m < models.size(); ++m) {
