@@ -6,7 +6,7 @@
 include_guard(GLOBAL)
 
 # The kernels, compiled once in the project that asks for them instead of in each of its files that trains. Optimized also
-# where the rest is not, so that a debug build trains at nearly full speed.
+# where the rest is not: nobody debugs them, and with large layers they are most of the time.
 function(tessera_add_kernels source)
   add_library(tessera_kernels STATIC EXCLUDE_FROM_ALL ${source})
   add_library(tessera::kernels ALIAS tessera_kernels)
