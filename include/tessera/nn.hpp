@@ -8,6 +8,7 @@
 #include <tessera/nn/any_model.hpp>
 #include <tessera/nn/blend.hpp>
 #include <tessera/nn/ghost.hpp>
+#include <tessera/nn/gradient_check.hpp>
 #include <tessera/nn/horizontal.hpp>
 #include <tessera/nn/layer.hpp>
 #include <tessera/nn/linear.hpp>
