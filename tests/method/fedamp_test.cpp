@@ -57,6 +57,32 @@ TEST_CASE("L-BASE-7 weights add up to 1; equal models are what everybody gets; a
     for (Id i = 0; i < 4; ++i) CHECK(narrow.send(server, i).u[0] == server.all[i][0]);
 }
 
+TEST_CASE("HeurFedAMP: by angle, the own share as given, the others in proportion to exp(sigma cos)") {
+    server_t<FedAmp<>, double> server{.w = {0, 0}, .all = {{1, 0}, {0, 2}, {-3, 0}, {0, 0}}};
+    const auto u = [&](const FedAmp<>& method, Id i) { return method.send(server, i).u; };
+    const FedAmp<> method{.sigma = 2, .likeness = Likeness::angle, .own_share = 0.4};
+    // Cosines with the first: 0, -1, and 0 of the zero model. exp(2 cos) = 1, e^-2, 1.
+    const double all = 2 + std::exp(-2.0);
+    CHECK(std::fabs(u(method, 0)[0] - (0.4 + 0.6 * -3 * std::exp(-2.0) / all)) < 1e-15);  // a few roundings of 1
+    CHECK(std::fabs(u(method, 0)[1] - 0.6 * 2 / all) < 1e-15);
+    // Angles do not know lengths: distances do.
+    auto longer = server;
+    longer.all[0] = {10, 0};
+    CHECK(std::fabs(method.send(longer, 0).u[1] - u(method, 0)[1]) < 1e-15);
+    const FedAmp<> by_distance{.sigma = 2};
+    CHECK(std::fabs(by_distance.send(longer, 0).u[1] - u(by_distance, 0)[1]) > 1e-3);
+
+    const FedAmp<> selfish{.likeness = Likeness::angle, .own_share = 1};
+    for (Id i = 0; i < 4; ++i) CHECK(same_bits(u(selfish, i), server.all[i]));
+    const FedAmp<> even{.sigma = 1e-12, .likeness = Likeness::angle};  // 1/N each: the mean
+    for (Id i = 0; i < 4; ++i) CHECK(support::distance(u(even, i), Vec<double>{-0.5, 0.5}) < 1e-11);  // of sigma
+    const FedAmp<> keen{.sigma = 1e300, .likeness = Likeness::angle, .own_share = 0.5};
+    server.all = {{1, 0}, {1, 1}, {0, 1}, {-1, 0}};
+    CHECK(support::distance(u(keen, 0), Vec<double>{1, 0.5}) < 1e-15);  // the closest gets all that is not own
+    const server_t<FedAmp<>, double> alone{.w = {3}, .all = {{3}}};
+    CHECK(even.send(alone, 0).u[0] == 3);
+}
+
 TEST_CASE("a visit descends toward u from the client's own model; those alike come together, the others do not") {
     // Two pairs of parabolas around 0 and 10: with sigma = 1 nobody hears of the other pair.
     Federation<FedAmp<>, support::Quadratic<>> run{
@@ -93,6 +119,7 @@ TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled
     // The server adds models in the order of clients' numbers, which relabelling changes in the last bit.
     CHECK(support::broken_laws(FedAmp<>{}, {.relabels = false}) == "");
     CHECK(support::broken_laws(FedAmp<>{.steps = 3, .lambda = 0.1}, {.relabels = false}) == "");
+    CHECK(support::broken_laws(FedAmp<>{.lambda = 0.1, .likeness = Likeness::angle}, {.relabels = false}) == "");
 }
 
 TEST_CASE("wrong settings and uploads are refused") {
@@ -103,6 +130,9 @@ TEST_CASE("wrong settings and uploads are refused") {
     CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.sigma = 10, .alpha_k = 2.1}}),
                          doctest::Contains("alpha_k must be at most sigma / (clients - 1), 2.000000 here"), ConfigError);
     CHECK_NOTHROW((Run{{}, toy_data(), {.sigma = 10, .alpha_k = 2}}));
+    CHECK_NOTHROW((Run{{}, toy_data(), {.sigma = 10, .alpha_k = 2.1, .likeness = Likeness::angle}}));
+    CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.own_share = 1.5}}), doctest::Contains("own_share must be in (0, 1]"),
+                         ConfigError);
     const FedAmp<> method;
     const auto server = holding({0, 1});
     CHECK(method.admits(server, FedAmp<>::Upload<double>{Vec<double>(1), 1}));

@@ -6,7 +6,16 @@
 //   client: w_i = E epochs (or R batches) on f(w) + lambda/(2 alpha_k) |w - u_i|^2 from its own w_i
 //
 // All start at the common initial value. Large sigma with alpha_k / sigma = 1/N: u_i is the mean.
+//
+// HeurFedAMP, for large models (likeness = angle): xi_ii is given, the others share the rest in
+// proportion to exp(sigma cos(w_i, w_j)).
 #pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
 
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/rule.hpp>
@@ -16,6 +25,9 @@
 
 namespace tessera {
 
+enum class Likeness : std::uint8_t { distance, angle };
+constexpr std::array<std::string_view, 2> words_of(Likeness) { return {"distance", "angle"}; }
+
 template <class Rule = rule::Sgd>
 struct FedAmp {
     static constexpr auto by_default = Verbs{};
@@ -23,6 +35,8 @@ struct FedAmp {
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
     double lambda = 0.01, sigma = 10;
     double alpha_k = 0;  // 0: sigma / N
+    Likeness likeness = Likeness::distance;
+    double own_share = 0;  // xi_ii by angle; 0: 1/N
     Pass pass = Pass::own;
     template <class R> using Server = detail::KeptModels<R>;
     template <class R> using Upload = detail::OwnModel<R>;
@@ -31,13 +45,16 @@ struct FedAmp {
 
     template <class M, class R = real<M>>
     Server<R> open(const Site<M>&, Vec<R> w, std::size_t n) const {
-        detail::require_own_share(alpha(n), sigma, n);
+        if (likeness == Likeness::distance) detail::require_own_share(alpha(n), sigma, n);
         return {w, Vec<Vec<R>>(n, w)};
     }
     template <class R>
     Down<R> send(const Server<R>& server, Id i) const {
         const std::size_t n = server.all.size();
-        return {i < n ? server.attended(i, alpha(n), sigma) : server.w, lambda / alpha(n)};
+        const double pull = lambda / alpha(n);
+        if (i >= n) return {server.w, pull};
+        return {server.mixed(i, likeness == Likeness::angle ? server.by_angle(i, 1 - own(n), sigma)
+                                                            : server.by_distance(i, alpha(n), sigma)), pull};
     }
     template <class M, class R = real<M>>
     Upload<R> visit(const Site<M>& at, Down<R> got, Client<R>& me) const {
@@ -54,9 +71,12 @@ struct FedAmp {
     double alpha(std::size_t n) const {
         return alpha_k > 0 ? alpha_k : sigma / static_cast<double>(n);
     }
+    double own(std::size_t n) const { return own_share > 0 ? own_share : 1 / static_cast<double>(n); }
     void validate() const {
         detail::require_size(lambda, "lambda"), detail::require_size(alpha_k, "alpha_k");
         detail::require_positive(sigma, "sigma");
+        detail::require(own_share >= 0 && own_share <= 1, "own_share must be in (0, 1], or 0 for 1 / clients, not " +
+                                                              std::to_string(own_share));
     }
 };
 

@@ -2,6 +2,7 @@
 // Methods whose server keeps every client's model: all of them, their mean, and a mean as one client sees it.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <span>
@@ -35,22 +36,52 @@ struct KeptModels {
     }
     bool admits(const OwnModel<R>& up) const { return up.from < all.size() && up.w.size() == w.size(); }
 
-    // sum_j xi_ij w_j, xi_ij = alpha/sigma exp(-|w_i - w_j|^2 / sigma) for j != i, and xi_ii = 1 - these.
-    Vec<R> attended(std::size_t i, double alpha, double sigma) const {
+    // sum_j xi_j w_j as client i sees it: xi_i is what the others leave of 1.
+    Vec<R> mixed(std::size_t i, const Vec<double>& xi) const {
         Vec<double> sum(w.size());
         double others = 0;
         for (std::size_t k = 0; k < all.size(); ++k) {
             if (k == i) continue;
-            double apart = 0;
-            kernels::squared_distance(all[i].data(), 1.0, all[k].data(), w.size(), &apart);
-            const double xi = alpha / sigma * std::exp(-apart / sigma);
-            others += xi;
-            for (std::size_t j = 0; j < w.size(); ++j) sum[j] += xi * static_cast<double>(all[k][j]);
+            others += xi[k];
+            for (std::size_t j = 0; j < w.size(); ++j) sum[j] += xi[k] * static_cast<double>(all[k][j]);
         }
         Vec<R> u(w.size());
         for (std::size_t j = 0; j < w.size(); ++j)
             u[j] = static_cast<R>((1 - others) * static_cast<double>(all[i][j]) + sum[j]);
         return u;
+    }
+    // alpha/sigma exp(-|w_i - w_k|^2 / sigma), by k.
+    Vec<double> by_distance(std::size_t i, double alpha, double sigma) const {
+        Vec<double> xi(all.size());
+        for (std::size_t k = 0; k < all.size(); ++k) {
+            double apart = 0;
+            kernels::squared_distance(all[i].data(), 1.0, all[k].data(), w.size(), &apart);
+            xi[k] = alpha / sigma * std::exp(-apart / sigma);
+        }
+        return xi;
+    }
+    // In proportion to exp(sigma cos(w_i, w_k)), by k; they add up to `others`. A model of zeros is at right angles
+    // to all.
+    Vec<double> by_angle(std::size_t i, double others, double sigma) const {
+        Vec<double> xi(all.size());
+        if (all.size() < 2) return xi;
+        double closest = -1, sum = 0;
+        for (std::size_t k = 0; k < all.size(); ++k)
+            if (k != i) closest = std::max(closest, xi[k] = cosine(all[i], all[k]));
+        for (std::size_t k = 0; k < all.size(); ++k)
+            if (k != i) sum += xi[k] = std::exp(sigma * (xi[k] - closest));  // the closest has 1, however large sigma is
+        for (double& x : xi) x *= others / sum;
+        return xi;
+    }
+
+private:
+    double cosine(const Vec<R>& a, const Vec<R>& b) const {
+        double inner = 0, left = 0, right = 0;
+        kernels::dot(a.data(), b.data(), w.size(), &inner);
+        kernels::squared_norm(a.data(), w.size(), &left);
+        kernels::squared_norm(b.data(), w.size(), &right);
+        const double lengths = std::sqrt(left) * std::sqrt(right);
+        return lengths > 0 ? inner / lengths : 0;
     }
 };
 
