@@ -288,10 +288,17 @@ def main():
                         help="where the page of a whole run goes (docs/benchmarks.md)")
     parser.add_argument("--turns", type=int, help="how often everything takes its turn (5, or 2 with --quick)")
     parser.add_argument("--min-time", type=float, help="seconds of one sample (0.2, or 0.1 with --quick)")
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # the arguments only
     arguments = parser.parse_args()
     page = arguments.root / arguments.page
     if page.suffix != ".md" or not page.parent.is_dir():
         parser.error(f"--page {arguments.page}: a page is a .md file in a folder that exists")
+    if arguments.turns is not None and arguments.turns < 1:
+        parser.error("--turns: at least 1")
+    if arguments.min_time is not None and not 0 < arguments.min_time < 3600:
+        parser.error("--min-time: seconds, above 0 and below 3600")
+    if arguments.check:
+        return
 
     flags = cpu_flags()
     # Debian's OpenBLAS does not know newer CPUs and falls back to SSE3 without a word: say what this one has.
