@@ -30,7 +30,7 @@ PICKS = (least, median)
 
 
 NOT_ASKED = "not measured: not part of this run"
-ORDER = ("clock fma avx512 avx2 read L1 L2 L3 DRAM fedavg pfedme evaluate tiny dnn mclr whole packed forward weights "
+ORDER = ("clock fma avx512 avx2 portable read L1 L2 L3 DRAM fedavg pfedme evaluate tiny dnn mclr whole packed forward weights "
          "inputs tessera").split()
 
 
@@ -376,6 +376,32 @@ def gemm_table(run):
         "\n\n" + "; ".join(missing) + "." if missing else "")
 
 
+def choice_tables(run):
+    """By kernel set: how much faster sparse layers are than dense ones, and where the table takes the slower way."""
+    texts = []
+    for kernel_set in dict.fromkeys(group.partition("/")[0] for group in run.groups("sparse_choice")):
+        groups = [group.split("/") for group in run.groups("sparse_choice") if group.startswith(kernel_set + "/")]
+        densities = sorted({density for _, _, _, density in groups})
+        rows, missed, asked = [], 0, 0
+        for widths, batch in dict.fromkeys((widths, batch) for _, widths, batch, _ in groups):
+            cells = [widths, batch]
+            for density in densities:
+                try:
+                    sparse, dense, taken = (run.time("sparse_choice", f"{kernel_set}/{widths}/{batch}/{density}/{how}", least)
+                                            for how in ("sparse", "dense", "table"))
+                except NotMeasured as why:
+                    cells.append(str(why))
+                    continue
+                asked += 1
+                slower = taken > 1.1 * min(sparse, dense)
+                missed += slower
+                cells.append(f"**{dense / sparse:.2f}x**" if slower else f"{dense / sparse:.2f}x")
+            rows.append(cells)
+        texts.append(f"`{kernel_set}`: the table is within 10 % of the faster one in {asked - missed} of {asked} cases.\n\n" +
+                     table(("widths", "batch", *(f"density {density}" for density in densities)), rows))
+    return texts
+
+
 def round_table(run):
     rows = []
     for group in run.groups("round"):
@@ -455,6 +481,9 @@ def page(data):
             "Forward, input gradient and masked update of one layer, batch 128, with every copy between layouts; `dense` is "
             "the same without a mask. A visit trains 784-512-512-10 on 600 examples, batch 128, 5 epochs; `search` is that of "
             "its next mask, one dense gradient and all selections.")
+    section("Sparse or dense layers, small batches too", "sparse_choice", *choice_tables(run),
+            "How many times as fast a step is whose layers all work on active weights alone as one whose layers are zero-filled. "
+            "Bold: what the fixed table takes, layer by layer, is slower than the better of both by more than 10 %.")
     section("Serving 1,000 rows with a routed 784-512-512-512-10", "routing", competitors(run, "routing", "dnn3", "hard"),
             "`plain_and_router` is one plain network and the router, `two_passes_and_router` what one does without a routed "
             "model.")

@@ -28,6 +28,7 @@ PROBLEMS = {
     "mean": ({"mean": "whole/torch_*", "masked_mean": "packed/torch_*"}, r"^whole/(tessera$|read_)"),
     "select": ({"topk": "*/torch_topk"}, r"^top20/(tessera|nth_element|two_passes)$"),
     "sparse": ({"masked_step": "*/torch_masked"}, r"^(784x256/(dense|0.20)|visit/.*)/(tessera|onednn)$"),
+    "sparse_choice": ({}, None),
     "routing": ({}, r"^dnn3/(hard|soft|plain_and_router)$"),
     "private_step": ({}, r"^private_step/(sgd|keyed|system)$"),
     "round": ({"round_plain": "*/torch_plain", "round_expert": "*/torch_expert"}, r"^(fedavg|pfedme|tiny)/"),
@@ -142,7 +143,7 @@ def run_program(build, core, results, problem, names, min_time, repetitions, thr
     for row in json.loads(answer.stdout)["benchmarks"]:
         if row.get("run_type") == "aggregate":
             continue
-        name = re.sub(r"/(real_time|repeats:\d+)", "", row["run_name"])
+        name = re.sub(r"/(real_time|repeats:\d+|min_time:[\d.]+)", "", row["run_name"])
         if row.get("error_occurred"):
             results.note(problem, name, row["error_message"])
             continue

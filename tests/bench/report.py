@@ -55,6 +55,16 @@ def check(report, data):
     assert cells(must, "masked layer step, density 0.50, batch 128")[5:] == ["1.50x", "1.75x", "meets floor"]
     assert cells(must, "search of a mask, density 0.50")[5:] == ["1.00x", "1.50x", "meets floor"]
 
+    # Sparse and dense steps, and what the table takes: with 30 us it has missed the 20 of the sparse ones, with 21 not.
+    choice = {"0.20": (2e-5, 4e-5, 2.1e-5), "0.50": (2e-5, 3e-5, 3e-5)}
+    data["problems"]["sparse_choice"] = {
+        f"avx512/784-10/8/{density}/{how}": {"real": [9], "cpu": [t, 2 * t], "counters": {}, "note": ""}
+        for density, times in choice.items() for how, t in zip(("sparse", "dense", "table"), times)}
+    chosen = report.page(data)
+    assert cells(chosen, "784-10", "8")[2:] == ["2.00x", "**1.50x**"]
+    assert "`avx512`: the table is within 10 % of the faster one in 1 of 2 cases." in chosen
+    assert "Sparse or dense layers" not in page
+
     assert "left alone it takes Prescott" in page and "A CPU (family 6, model 1), 2 cores" in page
     assert cells(page, "multiply-adds, avx512")[1:] == ["100 GFLOP/s", "67 GFLOP/s"]
     assert page.index("| clock |") < page.index("| multiply-adds, avx512 |")  # in order, whenever they were run
