@@ -14,6 +14,7 @@
 #include <tessera/contracts/model.hpp>
 #include <tessera/kernels/backend.hpp>
 #include <tessera/nn/activation.hpp>
+#include <tessera/nn/conv.hpp>
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/network.hpp>
 #include <tessera/nn/sequential.hpp>
@@ -25,101 +26,6 @@ using nn::Call;
 using nn::Linear;
 using nn::Sequential;
 using Kernels = backend::Simd;
-
-// [conv]
-// Planes of H x W numbers, channels first. The columns of the whole batch are one matrix, so the dense
-// kernels do the work; they stay in the notes because backward reads them too.
-template <std::size_t C, std::size_t H, std::size_t W, std::size_t O, std::size_t K, std::size_t Stride = 1,
-          std::size_t Pad = 0>
-struct Conv2d {
-    static constexpr std::size_t rows = (H + 2 * Pad - K) / Stride + 1, columns = (W + 2 * Pad - K) / Stride + 1;
-    static constexpr std::size_t pixels = rows * columns, taps = C * K * K;
-    static constexpr std::array<Segment, 2> segments{
-        Segment{.name = "weight", .offset = 0, .shape = {O, C, K, K}, .rank = 4, .fan_in = taps},
-        Segment{.name = "bias", .offset = O * taps, .shape = {O, 1, 1, 1}, .rank = 1, .fan_in = taps}};
-    static constexpr std::size_t width(std::size_t in) { return in == C * H * W ? O * pixels : 0; }
-    static constexpr std::size_t notes(std::size_t) { return pixels * taps; }
-    static constexpr double flops(std::size_t) { return (2.0 * taps + 1) * O * pixels; }
-
-    template <class R>
-    void forward(const Call& call, const R* w, const R* x, R* y, R* cols) const {
-        each_tap(call, [&](std::size_t column, std::size_t at, bool inside) { cols[column] = inside ? x[at] : R(0); });
-        Vec<R> by_pixel(call.batch * pixels * O);
-        Kernels::affine(cols, w, w + O * taps, by_pixel.data(), call.batch * pixels, taps, O);
-        each_output(call, [&](std::size_t plane, std::size_t pixel) { y[plane] = by_pixel[pixel]; });
-    }
-    template <class R>
-    void backward(const Call& call, const R* w, const R*, const R*, const R* cols, const R* dy, R* dx, R* dw) const {
-        Vec<R> by_pixel(call.batch * pixels * O);
-        each_output(call, [&](std::size_t plane, std::size_t pixel) { by_pixel[pixel] = dy[plane]; });
-        if (dw)
-            Kernels::affine_weight_gradient(by_pixel.data(), cols, dw, dw + O * taps, call.batch * pixels, taps, O);
-        if (!dx) return;
-        Vec<R> dcols(call.batch * pixels * taps);
-        Kernels::affine_input_gradient(by_pixel.data(), w, dcols.data(), call.batch * pixels, taps, O);
-        std::fill_n(dx, call.batch * C * H * W, R(0));
-        each_tap(call, [&](std::size_t column, std::size_t at, bool inside) {
-            if (inside) dx[at] += dcols[column];
-        });
-    }
-
-private:
-    // f(place in the columns, place in the input, whether that is inside it)
-    template <class F>
-    static void each_tap(const Call& call, F&& f) {
-        std::size_t column = 0;
-        for (std::size_t b = 0; b < call.batch; ++b)
-            for (std::size_t p = 0; p < pixels; ++p)
-                for (std::size_t c = 0; c < C; ++c)
-                    for (std::size_t t = 0; t < K * K; ++t, ++column) {
-                        const std::size_t i = p / columns * Stride + t / K, j = p % columns * Stride + t % K;
-                        const bool inside = i >= Pad && i < H + Pad && j >= Pad && j < W + Pad;
-                        f(column, inside ? ((b * C + c) * H + i - Pad) * W + j - Pad : 0, inside);
-                    }
-    }
-    // f(place in y: channel then pixel, place in the product: pixel then channel)
-    template <class F>
-    static void each_output(const Call& call, F&& f) {
-        for (std::size_t b = 0; b < call.batch; ++b)
-            for (std::size_t o = 0; o < O; ++o)
-                for (std::size_t p = 0; p < pixels; ++p) f((b * O + o) * pixels + p, (b * pixels + p) * O + o);
-    }
-};
-// [/conv]
-
-// [pool]
-// K x K windows without overlap. The notes hold each winner's place, as a number.
-template <std::size_t C, std::size_t H, std::size_t W, std::size_t K>
-struct MaxPool2d {
-    static constexpr std::size_t rows = H / K, columns = W / K, pixels = rows * columns;
-    static constexpr std::array<Segment, 0> segments{};
-    static constexpr std::size_t width(std::size_t in) { return in == C * H * W ? C * pixels : 0; }
-    static constexpr std::size_t notes(std::size_t in) { return width(in); }
-    static constexpr double flops(std::size_t) { return 0; }
-
-    template <class R>
-    void forward(const Call& call, const R*, const R* x, R* y, R* notes) const {
-        for (std::size_t o = 0; o < call.batch * C * pixels; ++o) {
-            const R* plane = x + o / pixels * H * W;
-            const std::size_t corner = o % pixels / columns * K * W + o % columns * K;
-            std::size_t best = corner;
-            for (std::size_t t = 0; t < K * K; ++t) {
-                const std::size_t at = corner + t / K * W + t % K;
-                if (plane[at] > plane[best]) best = at;
-            }
-            y[o] = plane[best];
-            notes[o] = static_cast<R>(best);
-        }
-    }
-    template <class R>
-    void backward(const Call& call, const R*, const R*, const R*, const R* notes, const R* dy, R* dx, R*) const {
-        if (!dx) return;
-        std::fill_n(dx, call.batch * C * H * W, R(0));
-        for (std::size_t o = 0; o < call.batch * C * pixels; ++o)
-            dx[o / pixels * H * W + static_cast<std::size_t>(notes[o])] += dy[o];
-    }
-};
-// [/pool]
 
 // [batch_norm]
 // Running statistics are coordinates of Part::buffer. Forward only reads them. In training, backward writes
@@ -398,11 +304,6 @@ private:
 // [/attention]
 
 // [counts]
-using CifarNet =
-    nn::Network<float, 3 * 32 * 32,
-                Sequential<Conv2d<3, 32, 32, 6, 5>, nn::Relu, MaxPool2d<6, 28, 28, 2>, Conv2d<6, 14, 14, 16, 5>, nn::Relu,
-                           MaxPool2d<16, 10, 10, 2>, Linear<400, 120>, nn::Relu, Linear<120, 84>, nn::Relu, Linear<84, 10>>>;
-static_assert(CifarNet::parameters == 62'006);
 static_assert(dimension(Layout(Lstm<80, 8, 256>::segments)) == 272'384);
 // [/counts]
 
@@ -411,7 +312,7 @@ static_assert(dimension(Layout(Lstm<80, 8, 256>::segments)) == 272'384);
 template <class L>
 constexpr bool is_layer = nn::Layer<L, float> && nn::Layer<L, double>;
 
-static_assert(is_layer<Conv2d<2, 5, 5, 3, 3>> && is_layer<MaxPool2d<2, 4, 4, 2>> && is_layer<BatchNorm<2, 3>>);
+static_assert(is_layer<BatchNorm<2, 3>>);
 static_assert(is_layer<Residual<Linear<4, 4>>> && is_layer<Lstm<3, 2, 4>> && is_layer<Attention<3, 4, 2>>);
 static_assert(Model<CifarNet>);
 
@@ -497,16 +398,13 @@ void check_running_statistics() {
 
 int main() {
     using namespace sketch;
-    check<Conv2d<2, 5, 6, 3, 3>>("convolution", 60);
-    check<Conv2d<2, 5, 5, 3, 3, 2, 1>>("convolution, stride 2, padding 1", 50);
-    check<MaxPool2d<2, 4, 6, 2>>("max pooling", 48);
     check<BatchNorm<2, 3>>("batch norm, training", 6);
     check<BatchNorm<2, 3>>("batch norm, evaluation", 6, false);
     check<Residual<Sequential<Linear<4, 4>, nn::LeakyRelu, Linear<4, 4>>>>("residual block", 4);
     check<Residual<Sequential<Linear<4, 4>, nn::Dropout, Linear<4, 4>>>>("residual block with dropout", 4);
     check<Lstm<4, 3, 5>>("LSTM over four steps", 12);
     check<Attention<4, 6, 2>>("causal attention, two heads", 24);
-    check<Sequential<Conv2d<1, 6, 6, 2, 3>, nn::Relu, MaxPool2d<2, 4, 4, 2>, Linear<8, 3>>>("four in a row", 36);
+    check<Sequential<nn::Conv2d<1, 6, 6, 2, 3>, nn::Relu, nn::MaxPool2d<2, 4, 4>, Linear<8, 3>>>("four in a row", 36);
     check_running_statistics();
     return failures == 0 ? 0 : 1;
 }

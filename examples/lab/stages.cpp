@@ -272,7 +272,8 @@ std::unique_ptr<Session> opened(const Stage& stage, const Task& task) {
         if (what.find("blocks to route between") != what.npos)
             throw ConfigError("--model " + *stage.options.model + ": for this data it has no blocks that " + entry.name +
                               " could route between; mclr, dnn, dnn3, dnn-norm and dnn-adapter have some where the data "
-                              "has 784 or 60 features and up to 10 classes");
+                              "has 784 or 60 features and up to 10 classes, lenet5, cnn, flow-cnn and cifarnet where it "
+                              "is pictures that they read");
         if (stage.options.aux || !distils(entry) || what.find("public examples") == what.npos) throw;
         throw ConfigError("--algorithm " + entry.name +
                           ": it distils on public data of the server; give them, as in --aux held-out:0.1");

@@ -404,14 +404,16 @@ Model make_model(const std::string& name, const tessera::Examples& examples) {
     if (is("dnn-adapter", 60, 10)) return nn::AdaptedDnn<60, 20, 10, 4>{};
     if (is("additive", 784, 10)) return nn::Additive<nn::Dnn<784, 100, 10>, nn::Mclr<784, 10>>{};
     if (is("additive", 60, 10)) return nn::Additive<nn::Dnn<60, 20, 10>, nn::Mclr<60, 10>>{};
+    if (const auto model = make_picture_model(name, examples)) return *model;
     for (const auto known : model_names)
         if (known == name)
             throw ConfigError("--model " + name + ": built for 784 or 60 features and up to 10 classes; the data has " +
                               std::to_string(examples.width) + " features and " + std::to_string(examples.classes) +
                               " classes, for which there are mclr and dnn");
-    const auto meant = perhaps(name, {model_names.begin(), model_names.end()});
-    throw ConfigError("--model " + name + ": there is no such model" +
-                      (meant.empty() ? "; known are mclr, dnn, dnn3, dnn-norm, dnn-adapter, additive" : meant));
+    auto meant = perhaps(name, {model_names.begin(), model_names.end()});
+    if (meant.empty())
+        for (const auto known : model_names) meant += (meant.empty() ? "; known are " : ", ") + std::string(known);
+    throw ConfigError("--model " + name + ": there is no such model" + meant);
 }
 
 }  // namespace lab

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +19,8 @@ namespace lab {
 
 using Model = tessera::nn::AnyModel<float>;
 
-inline constexpr std::array<std::string_view, 6> model_names{"mclr",     "dnn",         "dnn3",
-                                                             "dnn-norm", "dnn-adapter", "additive"};
+inline constexpr std::array<std::string_view, 10> model_names{"mclr",     "dnn",    "dnn3", "dnn-norm", "dnn-adapter",
+                                                              "additive", "lenet5", "cnn",  "flow-cnn", "cifarnet"};
 
 inline constexpr std::array<std::string_view, 4> normalise_names{"standard", "unit", "each", "none"};
 
@@ -50,5 +51,7 @@ tessera::data::FederatedDataset augmented(tessera::data::FederatedDataset client
 // What --aux names besides the clients' own examples; null where it does not.
 std::shared_ptr<const PublicData> make_public_data(const Options& options, const tessera::Examples& like);
 Model make_model(const std::string& name, const tessera::Examples& examples);
+// Of these, one that reads pictures; nothing if it is none of them.
+std::optional<Model> make_picture_model(const std::string& name, const tessera::Examples& examples);
 
 }  // namespace lab

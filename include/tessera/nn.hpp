@@ -7,6 +7,8 @@
 #include <tessera/nn/additive.hpp>
 #include <tessera/nn/any_model.hpp>
 #include <tessera/nn/blend.hpp>
+#include <tessera/nn/conv.hpp>
+#include <tessera/nn/conv_zoo.hpp>
 #include <tessera/nn/ghost.hpp>
 #include <tessera/nn/gradient_check.hpp>
 #include <tessera/nn/horizontal.hpp>

@@ -3,12 +3,14 @@
 // them and compile this file once. Other programs need only the headers.
 #define TESSERA_KERNELS_SOURCE
 #include <tessera/kernels/amx.hpp>
+#include <tessera/kernels/conv.hpp>
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/dropout.hpp>
 #include <tessera/kernels/mean.hpp>
 #include <tessera/kernels/moments.hpp>
 #include <tessera/kernels/noise.hpp>
 #include <tessera/kernels/normal.hpp>
+#include <tessera/kernels/pool.hpp>
 #include <tessera/kernels/select.hpp>
 #include <tessera/kernels/softmax.hpp>
 #include <tessera/kernels/sparse.hpp>

@@ -40,6 +40,13 @@ using Bits16 = short;
 using Bits8 = char;
 #endif
 
+// With the widest registers first, then with narrower ones, as short rows want it.
+template <std::size_t Bytes, class F>
+TESSERA_INLINE void by_registers(const F& f) {
+    f.template operator()<Bytes>();
+    if constexpr (Bytes > 16) by_registers<Bytes / 2>(f);
+}
+
 // Keeps a product from being fused with the addition behind it. (Clang fuses only inside one expression.)
 template <class T>
 TESSERA_INLINE void unfused([[maybe_unused]] T& product) {

@@ -6,27 +6,17 @@
 //   client: w_i = E epochs (or R batches) on f(w) + lambda/(2 alpha_k) |w - u_i|^2 from its own w_i
 //
 // All start at the common initial value. Large sigma with alpha_k / sigma = 1/N: u_i is the mean.
-//
-// HeurFedAMP, for large models (likeness = angle): xi_ii is given, the others share the rest in
-// proportion to exp(sigma cos(w_i, w_j)).
+// HeurFedAMP (likeness = angle): xi_ii is given, the others in proportion to exp(sigma cos(w_i, w_j)).
 #pragma once
-
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
 
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/rule.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/method/detail/attention.hpp>
 #include <tessera/method/detail/kept_models.hpp>
 #include <tessera/rule/sgd.hpp>
 
 namespace tessera {
-
-enum class Likeness : std::uint8_t { distance, angle };
-constexpr std::array<std::string_view, 2> words_of(Likeness) { return {"distance", "angle"}; }
 
 template <class Rule = rule::Sgd>
 struct FedAmp {
@@ -51,10 +41,11 @@ struct FedAmp {
     template <class R>
     Down<R> send(const Server<R>& server, Id i) const {
         const std::size_t n = server.all.size();
-        const double pull = lambda / alpha(n);
-        if (i >= n) return {server.w, pull};
-        return {server.mixed(i, likeness == Likeness::angle ? server.by_angle(i, 1 - own(n), sigma)
-                                                            : server.by_distance(i, alpha(n), sigma)), pull};
+        if (i >= n) return {server.w, lambda / alpha(n)};
+        const auto xi = likeness == Likeness::angle
+                            ? detail::by_angle(server.all, i, 1 - own(n), sigma)
+                            : detail::by_distance(server.all, i, alpha(n), sigma);
+        return {server.mixed(i, xi), lambda / alpha(n)};
     }
     template <class M, class R = real<M>>
     Upload<R> visit(const Site<M>& at, Down<R> got, Client<R>& me) const {
@@ -68,15 +59,11 @@ struct FedAmp {
         return plain(at, std::move(start(me.w, got.u)));
     }
     bool admits(const auto& server, const auto& up) const { return server.admits(up); }
-    double alpha(std::size_t n) const {
-        return alpha_k > 0 ? alpha_k : sigma / static_cast<double>(n);
-    }
-    double own(std::size_t n) const { return own_share > 0 ? own_share : 1 / static_cast<double>(n); }
+    double alpha(std::size_t n) const { return detail::given_or_nth(alpha_k, sigma, n); }
+    double own(std::size_t n) const { return detail::given_or_nth(own_share, 1, n); }
     void validate() const {
         detail::require_size(lambda, "lambda"), detail::require_size(alpha_k, "alpha_k");
-        detail::require_positive(sigma, "sigma");
-        detail::require(own_share >= 0 && own_share <= 1, "own_share must be in (0, 1], or 0 for 1 / clients, not " +
-                                                              std::to_string(own_share));
+        detail::require_positive(sigma, "sigma"), detail::require_share(own_share);
     }
 };
 

@@ -62,9 +62,9 @@ public:
 
     double gradient(In<R> w, const Batch<R>& batch, Out<R> out) const {
         const Forward run(*this, w, batch);
-        const double loss = Loss::gradient(batch, Out<R>(run.z));
-        run.backward(*this, w, In<R>(run.z.data(), run.z.size()), out);
-        return loss;
+        const Slopes at(run.z, batch);
+        run.backward(*this, w, In<R>(at.dz.data(), at.dz.size()), out);
+        return at.loss;
     }
 
     // One pass per layer, no stored gradient. Clipping needs the whole gradient first, a mask the sparse kernels,
@@ -84,16 +84,16 @@ public:
         requires FusedLayer<Layers, R>
     {
         const Forward run(*this, w, batch);
-        const double loss = Loss::gradient(batch, Out<R>(run.z));
+        const Slopes at(run.z, batch);
         const Update<R> update{.pulls = {s.terms.pull != 0 ? s.terms.toward.data() : nullptr, s.terms.also.data(),
                                          s.momentum != 0 ? s.velocity->data() : nullptr},
                                .numbers = {R(s.rate), R(s.decay), R(s.terms.pull), R(s.momentum)},
                                .on = &s.terms.on};
         run.with_input([&](auto x) {
-            layers_.step(run.call, w.data(), x, run.z.data(), run.notes.data(), run.z.data(), static_cast<R*>(nullptr),
+            layers_.step(run.call, w.data(), x, run.z.data(), run.notes.data(), at.dz.data(), static_cast<R*>(nullptr),
                          update);
         });
-        return loss;
+        return at.loss;
     }
     // The gradients of single examples, each cut to a norm, and summed (contracts/private.hpp). A mask, or a scope that
     // cuts a tensor in two, goes one example at a time.
@@ -111,11 +111,12 @@ public:
         requires Ghost<Layers>::known
     {
         const Forward run(*this, w, batch);
-        const double loss = Loss::gradient(batch, Out<R>(run.z)), n = static_cast<double>(batch.size());
+        const Slopes at(run.z, batch);
+        const double n = static_cast<double>(batch.size());
         const Scratch<R> kept(batch.size() * Ghost<Layers>::kept(Inputs));
         Vec<double> factors(batch.size());  // squared norms at first
         run.with_input([&](auto x) {
-            Ghost<Layers>::squares(layers_, run.call, w.data(), x, run.z.data(), run.notes.data(), run.z.data(),
+            Ghost<Layers>::squares(layers_, run.call, w.data(), x, run.z.data(), run.notes.data(), at.dz.data(),
                                    static_cast<R*>(nullptr), kept.data(), GhostScope{&clip.on}, factors.data());
         });
         bool finite = true;
@@ -129,7 +130,7 @@ public:
             Ghost<Layers>::sum(layers_, run.call, w.data(), x, run.z.data(), run.notes.data(), kept.data(),
                                factors.data(), GhostScope{&clip.on}, out.data());
         });
-        return loss;
+        return at.loss;
     }
     void predict(In<R> w, const Batch<R>& batch, Out<R> out) const {
         logits(w, batch, out);
@@ -177,11 +178,11 @@ public:
             R* notes = kept.numbers.data();
             in.with_input([&](auto x) { pass.forward(in.call, x, z.data(), notes, kept.holds); });
             kept.holds = true;
-            const double loss = Loss::gradient(batch, Out<R>(z));
+            const Slopes at(z, batch);
             in.with_input([&](auto x) {
-                pass.backward(in.call, x, z.data(), notes, z.data(), dw_g.data(), dw_l.data());
+                pass.backward(in.call, x, z.data(), notes, at.dz.data(), dw_g.data(), dw_l.data());
             });
-            return loss;
+            return at.loss;
         });
     }
     void routed_predict(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> out) const {
@@ -271,6 +272,17 @@ private:
                 kernels::widen_bytes(bytes, to, Inputs, R(batch.examples().shift), R(batch.examples().scale));
             else
                 batch.read(i, Out<R>(to, Inputs));
+        }
+    };
+
+    // The loss and its gradient in the outputs, which stay as they are: a layer may read its own in backward.
+    struct Slopes {
+        Scratch<R> dz;
+        double loss;
+
+        Slopes(const Scratch<R>& z, const Batch<R>& batch) : dz(z.size()) {
+            std::copy(z.begin(), z.end(), dz.begin());
+            loss = Loss::gradient(batch, Out<R>(dz));
         }
     };
 

@@ -66,7 +66,7 @@ public:
         if constexpr (Form::exists)
             if (layered()) {
                 typename Form::Run run(*model_, *mask_, layers_, packed, batch);
-                const double loss = Form::loss(batch, run.outputs());
+                const double loss = run.loss();
                 run.backward(packed.data(), out.data());
                 return loss;
             }
@@ -104,7 +104,7 @@ public:
         if constexpr (Form::exists)
             if (layered()) {
                 typename Form::Run run(*model_, *mask_, layers_, packed, batch);
-                const double loss = Form::loss(batch, run.outputs());
+                const double loss = run.loss();
                 run.step(packed.data(), Update<Real>{.pulls = {s.terms.pull != 0 ? s.terms.toward.data() : nullptr,
                                                                s.terms.also.data(),
                                                                s.momentum != 0 ? s.velocity->data() : nullptr},

@@ -61,7 +61,6 @@ struct MlpLayers {
         return in_place(model, batch, model.layout(), x.data(), w, nullptr);
     }
 
-    static double loss(const Batch<R>& batch, Out<R> outputs) { return SoftmaxCrossEntropy::gradient(batch, outputs); }
     static void to_predictions(const M& model, Out<R> outputs) {
         SoftmaxCrossEntropy::predict(outputs, model.outputs());
     }
@@ -77,6 +76,8 @@ struct MlpLayers {
         }
         // Raw outputs, and later their gradient.
         Out<R> outputs() { return {outputs_.back().rows_to_write(), outputs_.back().size(false)}; }
+        // Leaves the gradient in the outputs in their place, which no linear layer reads again.
+        double loss() { return SoftmaxCrossEntropy::gradient(*batch_, outputs()); }
 
         // The gradient of the outputs stands in their place. Writes the packed gradient.
         void backward(const R* packed, R* gradient) { descend({const_cast<R*>(packed), gradient}); }
@@ -160,7 +161,7 @@ private:
         backend::Simd::affine(x, static_cast<const R*>(w), w + in * out, y.data(), batch.size(), in, out);
         double value = 0;
         if (last) {
-            value = loss(batch, Out<R>(y.data(), y.size()));
+            value = SoftmaxCrossEntropy::gradient(batch, Out<R>(y.data(), y.size()));
         } else {
             kernels::leaky_relu(y.data(), active.data(), numbers, slope);
             value = in_place(model, batch, layout.subspan(2), active.data(), w + in * out + out, inner.data());

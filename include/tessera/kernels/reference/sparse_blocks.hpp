@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Copies between rows and blocks as plain loops: the specification, and the oracle of the kernel test. The next block has
-// width(examples left) of them; a kernel set has widths of its own.
+// Copies between rows and blocks as plain loops: the specification, and the oracle of the kernel test. The next block
+// has width(examples left) of them; a kernel set has widths of its own.
 #pragma once
 
 #include <cstddef>

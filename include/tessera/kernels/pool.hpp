@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Pooling of planes: the largest number of each window of kernel x kernel. Windows do not overlap; rows and columns
+// left over are not seen.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include <tessera/kernels/sparse_blocks.hpp>
+#include <tessera/kernels/vector.hpp>
+
+namespace tessera::kernels {
+namespace detail {
+
+// Numbers of even and of odd places of two registers that lie side by side, and back.
+template <class R, std::size_t Bytes, std::size_t... Lane>
+TESSERA_INLINE void part_pairs(const R* x, Held<R, Bytes>& even, Held<R, Bytes>& odd, std::index_sequence<Lane...>) {
+    const Held<R, Bytes> a = *reinterpret_cast<const V<R, Bytes>*>(x);
+    const Held<R, Bytes> b = *reinterpret_cast<const V<R, Bytes>*>(x + sizeof...(Lane));
+    even = __builtin_shufflevector(a, b, (2 * Lane)...);
+    odd = __builtin_shufflevector(a, b, (2 * Lane + 1)...);
+}
+template <class R, std::size_t Bytes, std::size_t... Lane>
+TESSERA_INLINE void join_pairs(const Held<R, Bytes>& even, const Held<R, Bytes>& odd, R* x,
+                               std::index_sequence<Lane...> all) {
+    Held<R, Bytes> out[2];
+    interleave<R, Bytes>(even, odd, out, all);
+    *reinterpret_cast<V<R, Bytes>*>(x) = out[0];
+    *reinterpret_cast<V<R, Bytes>*>(x + sizeof...(Lane)) = out[1];
+}
+
+// One row of windows, `kernel` rows of a plane high. A NaN is larger than all, the slope goes to the first of the
+// largest. Windows of two go by registers, from column j on as many as fill one.
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void pool_pairs(const R* x, std::size_t width, R* y, std::size_t columns, std::size_t& j) {
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    constexpr auto all = std::make_index_sequence<lanes>{};
+    for (; j + lanes <= columns; j += lanes) {
+        Held<R, Bytes> at[4];
+        part_pairs<R, Bytes>(x + 2 * j, at[0], at[1], all);
+        part_pairs<R, Bytes>(x + width + 2 * j, at[2], at[3], all);
+#pragma GCC unroll 3
+        for (std::size_t t = 1; t < 4; ++t) at[0] = at[t] > at[0] || at[t] != at[t] ? at[t] : at[0];
+        *reinterpret_cast<V<R, Bytes>*>(y + j) = at[0];
+    }
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void pool_row(const R* x, std::size_t width, R* y, std::size_t columns, std::size_t kernel) {
+    std::size_t j = 0;
+    if (kernel == 2)
+        by_registers<Bytes>([&]<std::size_t Wide>() __attribute__((always_inline)) {
+            pool_pairs<R, Wide>(x, width, y, columns, j);
+        });
+    for (; j < columns; ++j) {
+        R top = x[j * kernel];
+        for (std::size_t t = 1; t < kernel * kernel; ++t) {
+            const R here = x[t / kernel * width + j * kernel + t % kernel];
+            top = here > top || here != here ? here : top;
+        }
+        y[j] = top;
+    }
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void pool_pairs_gradient(const R* x, std::size_t width, const R* y, const R* dy, R* dx,
+                                        std::size_t columns, std::size_t& j) {
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    constexpr auto all = std::make_index_sequence<lanes>{};
+    for (; j + lanes <= columns; j += lanes) {
+        const Held<R, Bytes> top = *reinterpret_cast<const V<R, Bytes>*>(y + j);
+        Held<R, Bytes> at[4], left = *reinterpret_cast<const V<R, Bytes>*>(dy + j);
+        part_pairs<R, Bytes>(x + 2 * j, at[0], at[1], all);
+        part_pairs<R, Bytes>(x + width + 2 * j, at[2], at[3], all);
+#pragma GCC unroll 4
+        for (std::size_t t = 0; t < 4; ++t) {
+            const auto mine = at[t] == top || at[t] != at[t];
+            at[t] = mine ? left : Held<R, Bytes>{};
+            left = mine ? Held<R, Bytes>{} : left;  // nothing for those behind
+        }
+        join_pairs<R, Bytes>(at[0], at[1], dx + 2 * j, all);
+        join_pairs<R, Bytes>(at[2], at[3], dx + width + 2 * j, all);
+    }
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void pool_row_gradient(const R* x, std::size_t width, const R* y, const R* dy, R* dx,
+                                      std::size_t columns, std::size_t kernel) {
+    std::size_t j = 0;
+    if (kernel == 2)
+        by_registers<Bytes>([&]<std::size_t Wide>() __attribute__((always_inline)) {
+            pool_pairs_gradient<R, Wide>(x, width, y, dy, dx, columns, j);
+        });
+    for (; j < columns; ++j) {
+        R left = dy[j];
+        for (std::size_t t = 0; t < kernel * kernel; ++t) {
+            const std::size_t at = t / kernel * width + j * kernel + t % kernel;
+            const bool mine = x[at] == y[j] || x[at] != x[at];
+            dx[at] = mine ? left : R(0);
+            if (mine) left = 0;
+        }
+    }
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void max_pool_body(const R* x, R* y, std::size_t planes, std::size_t height, std::size_t width,
+                                  std::size_t kernel) {
+    const std::size_t rows = height / kernel, columns = width / kernel;
+    for (std::size_t p = 0; p < planes; ++p)
+        for (std::size_t r = 0; r < rows; ++r)
+            pool_row<R, Bytes>(x + (p * height + r * kernel) * width, width, y + (p * rows + r) * columns, columns,
+                               kernel);
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void max_pool_gradient_body(const R* x, const R* y, const R* dy, R* dx, std::size_t planes,
+                                           std::size_t height, std::size_t width, std::size_t kernel) {
+    const std::size_t rows = height / kernel, columns = width / kernel;
+    if (rows * kernel < height || columns * kernel < width)  // a margin that no window sees
+        for (std::size_t i = 0; i < planes * height * width; ++i) dx[i] = 0;
+    for (std::size_t p = 0; p < planes; ++p)
+        for (std::size_t r = 0; r < rows; ++r) {
+            const std::size_t in = (p * height + r * kernel) * width, out = (p * rows + r) * columns;
+            pool_row_gradient<R, Bytes>(x + in, width, y + out, dy + out, dx + in, columns, kernel);
+        }
+}
+
+}  // namespace detail
+
+#define TESSERA_POOL_KERNELS(R)                                                                          \
+    TESSERA_DISPATCH(max_pool, R,                                                                        \
+                     (const R* x, R* y, std::size_t planes, std::size_t height, std::size_t width,       \
+                      std::size_t kernel),                                                               \
+                     (x, y, planes, height, width, kernel))                                              \
+    TESSERA_DISPATCH(max_pool_gradient, R,                                                               \
+                     (const R* x, const R* y, const R* dy, R* dx, std::size_t planes, std::size_t height,\
+                      std::size_t width, std::size_t kernel),                                            \
+                     (x, y, dy, dx, planes, height, width, kernel))
+TESSERA_POOL_KERNELS(float)
+TESSERA_POOL_KERNELS(double)
+#undef TESSERA_POOL_KERNELS
+
+}  // namespace tessera::kernels
