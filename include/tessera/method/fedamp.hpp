@@ -6,7 +6,7 @@
 //   client: w_i = E epochs (or R batches) on f(w) + lambda/(2 alpha_k) |w - u_i|^2 from its own w_i
 //
 // All start at the common initial value. Large sigma with alpha_k / sigma = 1/N: u_i is the mean.
-// HeurFedAMP (likeness = angle): xi_ii is given, the others in proportion to exp(sigma cos(w_i, w_j)).
+// HeurFedAMP (likeness = angle): xi_ii is given, the others go by exp(sigma cos(w_i, w_j)).
 #pragma once
 
 #include <tessera/contracts/method.hpp>
