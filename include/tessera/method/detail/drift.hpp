@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What SCAFFOLD's server and clients owe their corrections.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <tessera/contracts/fold.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/fold/mean.hpp>
+
+namespace tessera::detail {
+
+// c += (1/N) sum of the changes = (|S| / N) their mean.
+template <class M>
+void add_share(const Site<M>& hub, Vec<real<M>>& c, Rows<real<M>> changes, std::uint64_t clients) {
+    using R = real<M>;
+    Vec<R> mean(c.size());
+    Nothing none;
+    fold_rows(fold::Mean{}, hub, mean, changes, none);
+    const R share = static_cast<R>(static_cast<double>(changes.size()) / static_cast<double>(clients));
+    for (std::size_t j = 0; j < c.size(); ++j) c[j] += share * mean[j];
+}
+
+inline void require_pair(std::size_t w, std::size_t c, std::size_t parameters) {
+    if (w != parameters || c != parameters)
+        throw WireError("the download holds " + std::to_string(w) + " parameters and " + std::to_string(c) +
+                        " corrections, this model has " + std::to_string(parameters));
+}
+
+inline void require_plain_steps(double momentum) {
+    require(momentum == 0, "SCAFFOLD reads a client's mean slope off the way it went, which is right for plain steps "
+                           "only: set momentum to 0, not " + std::to_string(momentum));
+}
+
+template <class Fold>
+consteval bool shows_drift() {
+    static_assert(!hides_clients<Fold>,
+                  "tessera::Scaffold: this fold hides clients, but how each of them drifts would still show");
+    return true;
+}
+
+}  // namespace tessera::detail

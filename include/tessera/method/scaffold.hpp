@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// SCAFFOLD, option II (Karimireddy et al., ICML 2020): clients correct the drift of their own data.
+//
+//   client: y = K batches (E epochs, or R) from w,  y -= eta (g(y) + c - c_k);
+//           c_k' = c_k - c + (w - y) / (K eta);   up: y, c_k' - c_k
+//   server: w = fold of the y;   c += (|S| / N) mean of the c_k' - c_k
+//
+// c_k' is the mean of the slopes g of the visit. That holds for plain steps: momentum is refused.
+// eta is the rate of the round; at rate 0 nothing is learnt, c_k stays. Weight decay is part of g.
+// A global rate eta_g is a fold: Scaffold<fold::Relax<>>{.fold = {.beta = eta_g}}.
+#pragma once
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/contracts/rule.hpp>
+#include <tessera/fold/mean.hpp>
+#include <tessera/method/detail/drift.hpp>
+#include <tessera/rule/sgd.hpp>
+
+namespace tessera {
+
+template <class Fold = fold::Mean>
+struct Scaffold {
+    static_assert(detail::shows_drift<Fold>());
+    static constexpr auto by_default = Verbs{};
+    static constexpr bool serves_own = false, needs_memory = true;
+    rule::Sgd local{};
+    Fold fold{};
+    std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
+    template <class R>
+    struct Server { Vec<R> w, c; memory_t<Fold, R> fold{}; std::uint64_t clients = 0; };
+    template <class R> struct Client { Vec<R> c; Cursor cursor; };
+    template <class R> struct Down { Vec<R> w, c; };
+    template <class R> struct Upload { Vec<R> y, dc; };
+
+    template <class M, class R = real<M>>
+    Server<R> open(const Site<M>&, Vec<R> w, std::size_t clients) const {
+        return {w, Vec<R>(w.size()), {}, clients};
+    }
+    template <class R>
+    Down<R> send(const Server<R>& server, Id) const { return {server.w, server.c}; }
+    template <class M, class R = real<M>>
+    Upload<R> visit(const Site<M>& at, Down<R> got, Client<R>& me) const {
+        detail::require_pair(got.w.size(), got.c.size(), at.initial->size());
+        me.c.resize(got.w.size());
+        Vec<R> y = got.w, correction = got.c, dc(y.size());
+        for (std::size_t j = 0; j < y.size(); ++j) correction[j] -= me.c[j];
+        const auto batches = at.work(epochs, steps, me.cursor);
+        descend(at, y, batches, local, {.also = correction});
+        const double eta = local.rate * local.schedule.at(at);
+        const R way = static_cast<R>(eta * static_cast<double>(batches.size()));  // K eta
+        for (std::size_t j = 0; way > 0 && j < y.size(); ++j)
+            me.c[j] += dc[j] = (got.w[j] - y[j]) / way - got.c[j];
+        return {std::move(y), std::move(dc)};
+    }
+    template <class M, class R = real<M>>
+    void merge(const Site<M>& hub, Server<R>& server, std::span<const Upload<R>> ups) const {
+        Vec<Row<R>> models, changes;
+        for (const auto& up : ups) models.push_back({up.y}), changes.push_back({up.dc});
+        fold_rows(fold, hub, server.w, Rows<R>(models), server.fold);
+        detail::add_share(hub, server.c, Rows<R>(changes), server.clients);
+    }
+    auto serve(const auto& at, auto got, const auto&) const { return plain(at, std::move(got.w)); }
+    bool admits(const auto& server, const auto& up) const {
+        return up.y.size() == server.w.size() && up.dc.size() == server.w.size();
+    }
+    void validate() const { detail::require_plain_steps(local.momentum); }
+};
+
+}  // namespace tessera
