@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A method of your own: SCAFFOLD (Karimireddy et al., ICML 2020, option II). It corrects the drift
-// of clients that train long on data of their own. Server and clients both remember.
+// A method of your own: FedADMM (Gong, Li and Freris, ICDE 2022). Clients that train long on their
+// own data drift apart; here each remembers a price y for leaving the common model w, and pays it.
+//
+//   client: w_k ~ argmin f(x) + <y_k, x - w> + rho/2 |x - w|^2, from w;   y_k += rho (w_k - w)
+//           up: by how much w_k + y_k / rho has changed
+//   server: w += 1/N of the sum of the changes, so that w is the mean of all w_k + y_k / rho
 //
 // Teaches: the verbs, and state that is saved, sent and hashed because it was declared.
 // Next: 05_model_with_xtensor.cpp
@@ -13,52 +17,44 @@
 
 using namespace tessera;
 
-struct Scaffold {
-    static constexpr auto by_default = Verbs{};  // every verb is written below
+struct FedAdmm {
+    static constexpr auto by_default = verb::send | verb::serve;  // w goes down, w is served
     rule::Sgd local{};
     std::size_t epochs = 1;
+    double rho = 0.1;
 
-    template <class R> struct Server { Vec<R> w, drift; std::uint64_t clients = 0; };
-    template <class R> struct Client { Vec<R> drift; };
-    template <class R> struct Down { Vec<R> w, drift; };
-    template <class R> struct Change { Vec<R> w, drift; };
-
-    template <class M, class R = real<M>>
-    Server<R> open(const Site<M>&, Vec<R> w, std::size_t clients) const {
-        return {w, Vec<R>(w.size()), clients};
-    }
-    template <class R>
-    Down<R> send(const Server<R>& server, Id) const { return {server.w, server.drift}; }
+    template <class R> struct Server { Vec<R> w; std::uint64_t clients = 0; };
+    template <class R> struct Client { Vec<R> w, y; };
+    template <class R> struct Change { Vec<R> sum; };  // of w_k + y_k / rho
 
     template <class M, class R = real<M>>
-    Change<R> visit(const Site<M>& at, Down<R> all, Client<R>& me) const {
-        me.drift.resize(all.w.size());
-        auto y = all.w, correction = all.drift;
-        for (std::size_t j = 0; j < y.size(); ++j) correction[j] -= me.drift[j];
-        const auto batches = at.epochs(epochs);
-        descend(at, y, batches, local, {.also = correction});
-        Change<R> change{.w = y, .drift = me.drift};
-        const R way = static_cast<R>(local.rate * static_cast<double>(batches.size()));
-        for (std::size_t j = 0; j < y.size(); ++j) {
-            me.drift[j] = (all.w[j] - y[j]) / way - correction[j];
-            change.w[j] = y[j] - all.w[j];
-            change.drift[j] = me.drift[j] - change.drift[j];
+    Server<R> open(const Site<M>&, Vec<R> w, std::size_t clients) const { return {w, clients}; }
+
+    template <class M, class R = real<M>>
+    Change<R> visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+        start(me.w, *at.initial);  // the first time: where everybody began, at no price
+        me.y.resize(w.size());
+        auto x = w;
+        descend(at, x, at.epochs(epochs), local, {.toward = w, .pull = rho, .also = me.y});
+        Change<R> change{Vec<R>(w.size())};
+        for (std::size_t j = 0; j < w.size(); ++j) {
+            const R away = x[j] - w[j];
+            change.sum[j] = x[j] - me.w[j] + away;  // y_k / rho rises by `away`
+            me.y[j] += static_cast<R>(rho) * away;
         }
+        me.w = std::move(x);
         return change;
     }
     template <class R>
     void merge(const auto&, Server<R>& server, std::span<const Change<R>> changes) const {
         for (const auto& change : changes)
-            for (std::size_t j = 0; j < server.w.size(); ++j) {
-                server.w[j] += change.w[j] / static_cast<R>(changes.size());
-                server.drift[j] += change.drift[j] / static_cast<R>(server.clients);
-            }
+            for (std::size_t j = 0; j < server.w.size(); ++j)
+                server.w[j] += change.sum[j] / static_cast<R>(server.clients);
     }
     bool admits(const auto& server, const auto& change) const {  // else `merge` never sees it
-        return change.w.size() == server.w.size() && change.drift.size() == server.w.size();
+        return change.sum.size() == server.w.size();
     }
-    template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Down<R> all, Client<R>) const { return plain(at, all.w); }
+    void validate() const { detail::require_positive(rho, "rho"); }
 };
 
 template <class Method>
@@ -71,9 +67,9 @@ double loss_of(const Method& method) {
 }
 
 int main() {
-    conformance::require(conformance::method<Scaffold>());  // threads, wire, resume, serving, ...
+    conformance::require(conformance::method<FedAdmm>());  // threads, wire, resume, serving, ...
     const double fedavg = loss_of(FedAvg<>{{.rate = 0.05}, {}, 20, 0, Weigh::uniform});
-    const double scaffold = loss_of(Scaffold{{.rate = 0.05}, 20});
-    std::printf("loss of the global model: FedAvg %.3f, SCAFFOLD %.3f\n", fedavg, scaffold);
-    return scaffold < fedavg ? 0 : 1;
+    const double fedadmm = loss_of(FedAdmm{{.rate = 0.05}, 20});
+    std::printf("loss of the global model: FedAvg %.3f, FedADMM %.3f\n", fedavg, fedadmm);
+    return fedadmm < fedavg ? 0 : 1;
 }
