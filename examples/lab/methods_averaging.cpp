@@ -4,6 +4,7 @@
 #include <tessera/method/feddyn.hpp>
 #include <tessera/method/fedprox.hpp>
 #include <tessera/method/local.hpp>
+#include <tessera/method/scaffold.hpp>
 
 #include "federated_session.hpp"
 #include "server_fold.hpp"
@@ -29,6 +30,18 @@ Entry centralised() {
     return e;
 }
 
+// Whose memory the server must hear of: a client that trains and is not merged would part from it.
+Entry merged_alone(Entry e) {
+    e.open = [open = e.open](const Stage& stage, const Task& task, tessera::Vec<float> warm_start) {
+        const Options& o = stage.options;
+        if (*o.trains == "all" && *o.per_round < task.clients.size())
+            throw tessera::ConfigError("--trains all: the server of " + o.algorithm +
+                                       " must hear of every client that trains; leave it out, or merge all");
+        return open(stage, task, std::move(warm_start));
+    };
+    return e;
+}
+
 }  // namespace
 
 std::vector<Entry> averaging_methods() {
@@ -38,6 +51,8 @@ std::vector<Entry> averaging_methods() {
                                                      "FedProx (Li et al. 2020): proximal pull to the server's model"),
             entry<tessera::FedDyn<Sgd, ServerFold>>("feddyn",
                                                     "FedDyn (Acar et al. 2021): FedProx, and clients remember slopes"),
+            merged_alone(entry<tessera::Scaffold<ServerFold>>(
+                "scaffold", "SCAFFOLD (Karimireddy et al. 2020): clients correct the drift of their own data")),
             entry<tessera::Local<Sgd>>("local", "Every client for itself; nothing travels"), centralised()};
 }
 

@@ -3,6 +3,7 @@
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedamp.hpp>
 #include <tessera/method/fedem.hpp>
+#include <tessera/method/fedfomo.hpp>
 #include <tessera/method/mtl.hpp>
 #include <tessera/method/per_fedavg.hpp>
 
@@ -20,6 +21,8 @@ std::vector<Entry> mixing_methods() {
             entry<tessera::Apfl<Sgd, ServerFold>>("apfl", "APFL (Deng et al. 2020): own and common model mixed"),
             entry<tessera::Mtl<Sgd>>("mtl", "Mean-regularised multi-task learning: own models pulled to their mean"),
             entry<tessera::FedAmp<Sgd>>("fedamp", "FedAMP (Huang et al. 2021): clients with like models pull each other"),
+            entry<tessera::FedFomo<Sgd>>("fedfomo",
+                                         "FedFomo (Zhang et al. 2021): each client moves to the models that help it"),
             entry<tessera::FedEm<Sgd, ServerFold>>(
                 "fedem", "FedEM (Marfoq et al. 2021): each client is a mixture of the same few models")};
 }

@@ -14,6 +14,7 @@
 #include <tessera/method/feddf.hpp>
 #include <tessera/method/feddyn.hpp>
 #include <tessera/method/fedem.hpp>
+#include <tessera/method/fedfomo.hpp>
 #include <tessera/method/fedper.hpp>
 #include <tessera/method/fedprox.hpp>
 #include <tessera/method/fedrep.hpp>
@@ -36,5 +37,6 @@
 #include <tessera/method/privacy_forecast.hpp>
 #include <tessera/method/privacy_statement.hpp>
 #include <tessera/method/private.hpp>
+#include <tessera/method/scaffold.hpp>
 #include <tessera/method/sub_fedavg.hpp>
 #include <tessera/method/subsampling.hpp>

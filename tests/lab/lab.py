@@ -24,7 +24,7 @@ import zipfile
 
 SMALL = ["run", "--data", "synthetic", "--clients", "12", "--per-round", "7", "--quiet"]
 PERSONAL = ["fedalt", "fedsim", "fedper", "fedrep", "lg-fedavg", "fedbabu", "fedbn", "ft-part", "pfedbred-lg", "pfedbred-meg",
-            "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl", "fedamp", "fedem", "knn-per", "hypcluster", "partialfed",
+            "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl", "fedamp", "fedfomo", "fedem", "knn-per", "hypcluster", "partialfed",
             "fedspa-dst", "fedspa-rsm", "sub-fedavg", "subsampling"]
 # With the model each needs and what else.
 OTHERS = {"flow": ["--model", "dnn"], "flow-fixed": ["--model", "dnn"], "pi-flow": ["--model", "dnn"],
@@ -57,7 +57,7 @@ def ran(result):
 
 def hashes(program, folder):
     """One state hash for 1, 2, 3 and 7 threads, for two runs and over the wire; another seed gives another."""
-    for algorithm in ["fedavg", "fedavg-ft", "fedprox", "feddyn", "local"]:
+    for algorithm in ["fedavg", "fedavg-ft", "fedprox", "feddyn", "scaffold", "local"]:
         seen = {}
         for name, more in {"1": ["--threads", "1"], "again": ["--threads", "1"], "2": ["--threads", "2"],
                            "3": ["--threads", "3"], "7": ["--threads", "7"], "wire": ["--wire", "--threads", "2"]}.items():
@@ -223,6 +223,12 @@ def bad_input(program, folder):
         "unknown setting": (lambda: ["--data", "synthetic", "--set", "rat=0.1"],
                             "--set rat: fedavg has no such setting; did you mean rate?"),
         "wrong value": (lambda: ["--data", "synthetic", "--set", "rate=fast"], "rate"),
+        "SCAFFOLD with momentum": (lambda: ["--data", "synthetic", "--algorithm", "scaffold", "--set", "momentum=0.9"],
+                                   "--set momentum=0.9: SCAFFOLD reads a client's mean slope"),
+        "SCAFFOLD unmerged": (lambda: ["--data", "synthetic", "--algorithm", "scaffold", "--trains", "all"],
+                              "--trains all: the server of scaffold must hear of every client"),
+        "FedFomo without judges": (lambda: ["--data", "synthetic", "--algorithm", "fedfomo", "--set", "held_out=0"],
+                                   "--set held_out=0: held_out must lie in (0, 1)"),
         "negative rate": (lambda: ["--data", "synthetic", "--set", "rate=-1"], "rate"),
         "unknown flag": (lambda: ["--datas", "synthetic"], "--datas: there is no such flag; did you mean --data?"),
         "flag like no other": (lambda: ["--qwertyuiopasdfg", "1"], "--qwertyuiopasdfg: there is no such flag"),
@@ -462,7 +468,7 @@ def outputs(program, folder):
     split_files(program, folder)
     listed = json.loads(ran(lab(program, "list", "--json")).stdout)
     known = {a["name"]: a for a in listed["algorithms"]}
-    expect({"fedavg", "fedavg-ft", "fedprox", "feddyn", "local", "centralised", *PERSONAL, *OTHERS} <= set(known), "list")
+    expect({"fedavg", "fedavg-ft", "fedprox", "feddyn", "scaffold", "local", "centralised", *PERSONAL, *OTHERS} <= set(known), "list")
     expect([n for n in known if known[n]["scope"]] == ["fedalt", "fedsim", "ft-part"], "which methods take a scope")
     used_places(program, folder)
     names_in_the_manual(listed)

@@ -10,6 +10,7 @@
 #include <tessera/mask/random_static.hpp>
 #include <tessera/method/apfl.hpp>
 #include <tessera/method/ditto.hpp>
+#include <tessera/method/fedfomo.hpp>
 #include <tessera/method/fedspa.hpp>
 #include <tessera/method/flow.hpp>
 #include <tessera/method/hyp_cluster.hpp>
@@ -21,6 +22,7 @@
 #include <tessera/method/pfedbred.hpp>
 #include <tessera/method/pi_flow.hpp>
 #include <tessera/method/privacy_forecast.hpp>
+#include <tessera/method/scaffold.hpp>
 #include <tessera/nn/tuned.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/prior/hybrid.hpp>
@@ -77,6 +79,8 @@ TEST_CASE("a warm round takes nothing from the heap") {
     CHECK(frugal(PartialFed<>{}));
     CHECK(frugal(Apfl<>{.mixing = nn::Mixing::per_step}));
     CHECK(frugal(Mtl<>{}));
+    CHECK(frugal(FedFomo<>{.others = 3, .explore = 0.5}));
+    CHECK(frugal(Scaffold<>{}));
     CHECK(frugal(Flow<>{.local = {.momentum = 0.9}}));
     CHECK(frugal(PiFlow<>{}));
 }
