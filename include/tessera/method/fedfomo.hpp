@@ -8,7 +8,7 @@
 //   server: P_kj += a_j
 //
 // Others are those who came before: in round one all stay alone. Equal P_kj are taken by lot, and
-// with chance `explore` so is the whole list. A client that holds nothing out never moves.
+// with chance `explore` so is the whole list. A client that holds nothing out hears nobody.
 #pragma once
 
 #include <tessera/contracts/method.hpp>
