@@ -467,6 +467,12 @@ def page(data):
             "`tessera` reads float rows as the others do; `tessera_bytes` reads the 8-bit pixels that datasets keep, and "
             "converts them in the step; `tessera_avx2` is what CPUs without AVX-512 run, `tessera_amx` does its first layer on "
             "bytes in matrix tiles. `torch_expert` is counted per client, 20 clients in one batched product.")
+    convolved = ("of peak", lambda name: f"{100 * run.of_peak('conv_step', name, least):.0f} %")
+    section("A training step of a convolutional network, batch 20", "conv_step",
+            under("`cnn`, convolutions of 32 and 64, 1024-512-10 (582,026 parameters):",
+                  competitors(run, "conv_step", "cnn", "tessera", extra=convolved)),
+            under("`lenet5`, convolutions of 20 and 50, 800-500-10 (431,080 parameters):",
+                  competitors(run, "conv_step", "lenet5", "tessera", extra=convolved)))
     section("Matrix products of a layer, share of multiply-add peak", "gemm", gemm_table(run))
 
     def bandwidth(name):

@@ -25,6 +25,7 @@ PROBLEMS = {
                     "dense_step_expert": "*/torch_expert"},
                    r"^(dnn|mclr)/(tessera|tessera_bytes|tessera_amx|eigen|torch_plain|torch_expert)$"),
     "gemm": ({}, None),
+    "conv_step": ({"conv_step": "*/torch_plain"}, None),
     "mean": ({"mean": "whole/torch_*", "masked_mean": "packed/torch_*"}, r"^whole/(tessera$|read_)"),
     "select": ({"topk": "*/torch_topk"}, r"^top20/(tessera|nth_element|two_passes)$"),
     "sparse": ({"masked_step": "*/torch_masked"}, r"^(784x256/(dense|0.20)|visit/.*)/(tessera|onednn)$"),
