@@ -18,6 +18,7 @@
 #include <tessera/nn/mlp.hpp>
 #include <tessera/nn/network.hpp>
 #include <tessera/nn/norm.hpp>
+#include <tessera/nn/objective/aligned.hpp>
 #include <tessera/nn/objective/taught.hpp>
 #include <tessera/nn/prox.hpp>
 #include <tessera/nn/routed.hpp>

@@ -10,6 +10,7 @@
 #include <cstddef>
 
 #include <tessera/core/batch.hpp>
+#include <tessera/core/function_ref.hpp>
 #include <tessera/core/layout.hpp>
 #include <tessera/core/mask.hpp>
 #include <tessera/core/view.hpp>
@@ -101,6 +102,18 @@ template <class M>
 concept FeatureModel = Model<M> && requires(const M model, In<real<M>> x, const Batch<real<M>>& b, Out<real<M>> out) {
     { model.feature_width() } -> std::convertible_to<std::size_t>;
     model.features(x, b, out);
+};
+
+// A term of the loss that reads the features of a batch: adds its slope in them to `slope` and returns its value.
+template <class R>
+using FeatureTerm = FunctionRef<double(In<R> features, Out<R> slope)>;
+
+// Loss and gradient with such a term, in one pass. `aligns()` is false where no parameter moves the features.
+template <class M>
+concept AlignableModel = FeatureModel<M> && requires(const M model, In<real<M>> x, const Batch<real<M>>& b,
+                                                     FeatureTerm<real<M>> term, Out<real<M>> out) {
+    { model.aligns() } -> std::same_as<bool>;
+    { model.aligned_gradient(x, b, term, out) } -> std::convertible_to<double>;
 };
 
 template <Model M>

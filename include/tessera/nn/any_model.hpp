@@ -46,6 +46,10 @@ public:
     }
     std::size_t feature_width() const { return held_->feature_width(); }
     void features(In<R> x, const Batch<R>& b, Out<R> out) const { held_->features(x, b, out); }
+    bool aligns() const { return held_->aligns(); }
+    double aligned_gradient(In<R> x, const Batch<R>& b, FeatureTerm<R> term, Out<R> out) const {
+        return held_->aligned_gradient(x, b, term, out);
+    }
     Routes routes(MixAt mix) const { return held_->routes(mix); }
     double routed_gradient(In<R> w_g, In<R> w_l, Routing<R>& q, const Batch<R>& b, Out<R> dw_g, Out<R> dw_l) const {
         return held_->routed_gradient(w_g, w_l, q, b, dw_g, dw_l);
@@ -76,6 +80,8 @@ private:
         virtual AnySparse<R> sparse(const Mask&, std::size_t, Arithmetic) const = 0;
         virtual std::size_t feature_width() const = 0;
         virtual void features(In<R>, const Batch<R>&, Out<R>) const = 0;
+        virtual bool aligns() const = 0;
+        virtual double aligned_gradient(In<R>, const Batch<R>&, FeatureTerm<R>, Out<R>) const = 0;
         virtual Routes routes(MixAt) const = 0;
         virtual double routed_gradient(In<R>, In<R>, Routing<R>&, const Batch<R>&, Out<R>, Out<R>) const = 0;
         virtual void routed_predict(In<R>, In<R>, Routing<R>&, const Batch<R>&, Out<R>) const = 0;
@@ -141,6 +147,15 @@ private:
                       [[maybe_unused]] Out<R> out) const override {
             if constexpr (FeatureModel<M>) model.features(x, b, out);
             else lacks("features");
+        }
+        bool aligns() const override {
+            if constexpr (AlignableModel<M>) return model.aligns();
+            else return false;
+        }
+        double aligned_gradient([[maybe_unused]] In<R> x, [[maybe_unused]] const Batch<R>& b,
+                                [[maybe_unused]] FeatureTerm<R> term, [[maybe_unused]] Out<R> out) const override {
+            if constexpr (AlignableModel<M>) return model.aligned_gradient(x, b, term, out);
+            else lacks("features that its parameters move");
         }
         Routes routes([[maybe_unused]] MixAt mix) const override {
             if constexpr (RoutableModel<M>) return model.routes(mix);

@@ -76,6 +76,17 @@ public:
         else std::copy_n(run.active(plan_->layers.size() - 2), batch.size() * feature_width(), out.begin());
     }
 
+    bool aligns() const { return plan_->layers.size() > 1; }
+    double aligned_gradient(In<R> w, const Batch<R>& batch, FeatureTerm<R> term, Out<R> out) const {
+        const Forward run(*this, w, batch);
+        const std::size_t n = batch.size() * feature_width();
+        double loss = SoftmaxCrossEntropy::gradient(batch, Out<R>(run.z));
+        run.backward(w, run.z.data(), out, [&](const R* features, R* slope) {
+            loss += term(In<R>(features, n), Out<R>(slope, n));
+        });
+        return loss;
+    }
+
     // As Network: clipping needs the whole gradient first, a mask the sparse kernels, and no layer is cut in two.
     bool fuses(const Step<R>& s) const {
         bool whole = s.clip == 0 && !s.terms.active;
@@ -89,11 +100,12 @@ public:
         const kernels::UpdatePulls<R> pulls{s.terms.pull != 0 ? s.terms.toward.data() : nullptr, s.terms.also.data(),
                                             s.momentum != 0 ? s.velocity->data() : nullptr};
         const kernels::UpdateNumbers<R> numbers{R(s.rate), R(s.decay), R(s.terms.pull), R(s.momentum)};
-        run.descend(w.data(), run.z.data(), [&](const Dense& l, auto x, const R* dy) {
+        const auto update = [&](const Dense& l, auto x, const R* dy) {
             if (s.terms.on.touches(l.parameters()))
                 backend::Simd::affine_update(dy, x, w.data() + l.weight, run.batch.size(), l.in, l.out,
                                              pulls.at(l.weight), numbers);
-        });
+        };
+        run.descend(w.data(), run.z.data(), update, as_it_is);
         return loss;
     }
 
@@ -156,6 +168,7 @@ private:
     };
 
     static constexpr bool reads_bytes = std::is_same_v<R, float>;
+    static constexpr auto as_it_is = [](const R*, R*) {};
 
     // One pass, and what it leaves for the way back. The minibatch is read as Network reads it: bytes by the kernels
     // where they can, rows in place where each begins a cache line, else a copy.
@@ -191,9 +204,9 @@ private:
         const R* active(std::size_t l) const { return linear(l) + batch.size() * net.plan_->layers[l].out; }
 
         // f(layer, its input, the gradient with respect to its output) from the last layer to the first; the gradient
-        // of its input has been taken before, so f may move its weights.
-        template <class F>
-        void descend(const R* w, const R* dz, const F& f) const {
+        // of its input has been taken before, so f may move its weights. at_last(input, slope) as Sequential's.
+        template <class F, class AtLast>
+        void descend(const R* w, const R* dz, const F& f, const AtLast& at_last) const {
             const auto& layers = net.plan_->layers;
             std::size_t widest = 0;
             for (const auto& d : layers) widest = std::max(widest, d.in);
@@ -206,6 +219,7 @@ private:
                 if (l > 0) {
                     backend::Simd::affine_input_gradient(dy, w + d.weight, activation.data(), batch.size(), d.in,
                                                          d.out);
+                    if (l + 1 == layers.size()) at_last(active(l - 1), activation.data());
                     kernels::leaky_relu_gradient(linear(l - 1), activation.data(), below, batch.size() * d.in,
                                                  static_cast<R>(net.slope_));
                 }
@@ -213,11 +227,13 @@ private:
                 dy = below;
             }
         }
-        void backward(In<R> w, const R* dz, Out<R> out) const {
-            descend(w.data(), dz, [&](const Dense& d, auto in, const R* dy) {
+        template <class AtLast = decltype(as_it_is)>
+        void backward(In<R> w, const R* dz, Out<R> out, const AtLast& at_last = as_it_is) const {
+            const auto weight_gradient = [&](const Dense& d, auto in, const R* dy) {
                 backend::Simd::affine_weight_gradient(dy, in, out.data() + d.weight, out.data() + d.bias(),
                                                       batch.size(), d.in, d.out);
-            });
+            };
+            descend(w.data(), dz, weight_gradient, at_last);
         }
 
     private:

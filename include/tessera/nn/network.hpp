@@ -162,6 +162,24 @@ public:
             std::copy_n(Layers::last_input(run.call, run.notes.data()), batch.size() * feature_width(), out.begin());
     }
 
+    // Of a single layer the features are the input, which no parameter moves.
+    bool aligns() const
+        requires(!Layers::reads_input_last)
+    {
+        return true;
+    }
+    double aligned_gradient(In<R> w, const Batch<R>& batch, FeatureTerm<R> term, Out<R> out) const
+        requires(!Layers::reads_input_last)
+    {
+        const Forward run(*this, w, batch);
+        const std::size_t n = batch.size() * feature_width();
+        double loss = Loss::gradient(batch, Out<R>(run.z));
+        run.backward(*this, w, In<R>(run.z.data(), run.z.size()), out, [&](const R* features, R* slope) {
+            loss += term(In<R>(features, n), Out<R>(slope, n));
+        });
+        return loss;
+    }
+
     // Routing between two sets of parameters (contracts/routable.hpp): every layer of a Sequential with parameters is a
     // block.
     Routes routes(MixAt mix) const {
@@ -294,10 +312,11 @@ private:
             this->with_input(
                 [&](auto in) { net.layers_.forward(this->call, w.data(), in, z.data(), notes.data()); });
         }
-        void backward(const Network& net, In<R> w, In<R> dz, Out<R> out) const {
+        template <class... AtLast>
+        void backward(const Network& net, In<R> w, In<R> dz, Out<R> out, const AtLast&... at_last) const {
             this->with_input([&](auto in) {
                 net.layers_.backward(this->call, w.data(), in, z.data(), notes.data(), dz.data(),
-                                     static_cast<R*>(nullptr), out.data());
+                                     static_cast<R*>(nullptr), out.data(), at_last...);
             });
         }
     };

@@ -89,7 +89,14 @@ public:
     void backward(const Call& call, const R* w, X x, const R* y, const R* notes, const R* dy, R* dx, R* dw) const {
         if constexpr (count == 0)
             if (dx) std::copy_n(dy, call.batch * call.in, dx);
-        backward_from<0>(call, call.in, w, x, y, notes, dy, dx, dw);
+        backward_from<0>(call, call.in, w, x, y, notes, dy, dx, dw, [](const R*, R*) {});
+    }
+    // The same; at_last(input, slope) is given what the last layer reads and the slope in it, which it may change.
+    template <class R, class X, class AtLast>
+        requires(Reads<X, R> && count > 1)
+    void backward(const Call& call, const R* w, X x, const R* y, const R* notes, const R* dy, R* dx, R* dw,
+                  const AtLast& at_last) const {
+        backward_from<0>(call, call.in, w, x, y, notes, dy, dx, dw, at_last);
     }
 
     // Offered when every layer with parameters can do it.
@@ -158,9 +165,9 @@ private:
         }
     }
 
-    template <std::size_t I, class R, class X>
+    template <std::size_t I, class R, class X, class AtLast>
     void backward_from(const Call& call, std::size_t in, const R* w, X x, const R* y, const R* notes,
-                       const R* dy, R* dx, R* dw) const {
+                       const R* dy, R* dx, R* dw, const AtLast& at_last) const {
         if constexpr (I < count) {
             const R* after = notes + call.batch * at<I>::notes(in);
             const std::size_t out = at<I>::width(in);
@@ -169,7 +176,8 @@ private:
             const Scratch<R> inner(I + 1 < count ? call.batch * out : 0);
             if constexpr (I + 1 < count) {
                 backward_from<I + 1>(call, out, w + parameters<I>(), to, y, after + call.batch * out, dy, inner.data(),
-                                     dw ? dw + parameters<I>() : nullptr);
+                                     dw ? dw + parameters<I>() : nullptr, at_last);
+                if constexpr (I + 2 == count) at_last(to, inner.data());
                 dto = inner.data();
             }
             std::get<I>(layers_).backward(call.child(I, in), w, x, to, notes, dto, dx, dw);

@@ -151,6 +151,20 @@ public:
     {
         model_.features(laid(x).w, b, out);
     }
+    bool aligns() const
+        requires AlignableModel<M>
+    {
+        return model_.aligns();
+    }
+    double aligned_gradient(In<R> x, const Batch<R>& b, FeatureTerm<R> term, Out<R> out) const
+        requires AlignableModel<M>
+    {
+        Bench& bench = laid(x);
+        bench.g.resize(bench.w.size());
+        const double loss = model_.aligned_gradient(bench.w, b, term, bench.g);
+        kept_->pick(bench.g, out);
+        return loss;
+    }
 
 private:
     struct Kept {
