@@ -173,11 +173,12 @@ public:
     {
         const Forward run(*this, w, batch);
         const std::size_t n = batch.size() * feature_width();
-        double loss = Loss::gradient(batch, Out<R>(run.z));
-        run.backward(*this, w, In<R>(run.z.data(), run.z.size()), out, [&](const R* features, R* slope) {
-            loss += term(In<R>(features, n), Out<R>(slope, n));
+        const Slopes at(run.z, batch);
+        double sum = at.loss;
+        run.backward(*this, w, In<R>(at.dz.data(), at.dz.size()), out, [&](const R* features, R* slope) {
+            sum += term(In<R>(features, n), Out<R>(slope, n));
         });
-        return loss;
+        return sum;
     }
 
     // Routing between two sets of parameters (contracts/routable.hpp): every layer of a Sequential with parameters is a
