@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// FedPAC's server: what it keeps, and of the cohort's heads the mixture that suits each client.
+//
+//   a_i = argmin over the simplex of  a' (diag(V) + H_i) a,   H_i[j,l] = <q_i - q_j, q_i - q_l>,  q_j = (p_jc mu_jc)_c
+//
+// a' H_i a is |q_i - sum_j a_j q_j|^2: a_i weighs how far others' classes lie against how little is known of one's own.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include <tessera/contracts/method.hpp>
+#include <tessera/fold/mean.hpp>
+#include <tessera/method/detail/class_statistics.hpp>
+#include <tessera/method/detail/simplex.hpp>
+#include <tessera/method/detail/split.hpp>
+
+namespace tessera::detail {
+
+template <class R>
+struct HeadUpload {
+    Vec<R> x;  // the extractor
+    double weight = 1;
+    Vec<R> head;
+    ClassStatistics<R> statistics;
+    Id from = 0;
+};
+
+template <class Fold, class R>
+struct MixedHeads {
+    Vec<R> w;  // the extractor
+    memory_t<Fold, R> fold{};
+    Vec<Range> place{};                // of the extractor in the model
+    SharedPart<fold::Mean, R> head{};  // the mean of the last cohort's
+    Vec<Vec<R>> heads{};               // each client's mixture; empty: it never came
+    nn::Centroids<R> centroids{};
+
+    const Vec<R>& head_of(Id i) const { return i < heads.size() && !heads[i].empty() ? heads[i] : head.w; }
+    Vec<R> whole(const Vec<R>& initial) const { return head.with(SharedPart<Fold, R>{w, {}, place}.with(initial)); }
+    nn::Centroids<R> known_centroids() const { return centroids.any() ? centroids : nn::Centroids<R>{}; }
+    bool fits(const HeadUpload<R>& up, bool with_head, bool with_statistics) const {
+        return up.from < heads.size() && up.x.size() == w.size() && up.weight >= 0 &&
+               up.head.size() == (with_head ? head.w.size() : 0) && (!with_statistics || up.statistics.fits(centroids));
+    }
+};
+
+template <class Fold>
+consteval bool shares_heads() {
+    static_assert(!hides_clients<Fold>,
+                  "tessera::FedPac: this fold hides clients, but the heads and class means they send would still show");
+    return true;
+}
+
+// What FedPAC asks of a model, and where its server begins.
+template <class Fold, class M>
+MixedHeads<Fold, real<M>> mixed_heads(const Site<M>& hub, const Vec<real<M>>& w0, std::size_t clients) {
+    if constexpr (can_align<M>()) {
+        require(hub.model->aligns(),
+                "FedPAC shares what is below the head, and this model has nothing there; take one with a hidden layer");
+        auto body = shared_part<Fold>(scope::Head{}, hub, w0);
+        auto head = shared_part<fold::Mean>(scope::BelowHead{}, hub, w0);
+        const std::size_t classes = hub.model->outputs();
+        return {std::move(body.w), {}, std::move(body.place), std::move(head), Vec<Vec<real<M>>>(clients),
+                {Vec<real<M>>(classes * hub.model->feature_width()), Mask(classes)}};
+    } else {
+        return {};
+    }
+}
+
+// All q_j' q_l.
+template <class R>
+Vec<double> products_of_means(std::span<const HeadUpload<R>> ups) {
+    const std::size_t n = ups.size();
+    Vec<Vec<double>> q;
+    for (const auto& up : ups) q.push_back(up.statistics.joint());
+    Vec<double> all(n * n);
+    for (std::size_t j = 0; j < n; ++j)
+        for (std::size_t l = 0; l <= j; ++l)
+            all[j * n + l] = all[l * n + j] = std::inner_product(q[j].begin(), q[j].end(), q[l].begin(), 0.0);
+    return all;
+}
+
+// H_i is a Gram matrix, so positive semi-definite with V >= 0; but made of differences of products it carries their
+// rounding, by which an eigenvalue may be negative. As much on the diagonal makes it semi-definite again, and moves no
+// a' H_i a by more than that.
+template <class R>
+Vec<double> head_weights(const Vec<double>& products, std::span<const HeadUpload<R>> ups, std::size_t i) {
+    constexpr double least = 1e-3;
+    const std::size_t n = ups.size();
+    double largest = 0;
+    for (std::size_t j = 0; j < n; ++j) largest = std::max(largest, products[j * n + j]);
+    const double doubt = 4 * static_cast<double>(n) * std::numeric_limits<double>::epsilon() * largest;
+    Vec<double> h(n * n);
+    for (std::size_t j = 0; j < n; ++j) {
+        for (std::size_t l = 0; l < n; ++l)
+            h[j * n + l] = products[i * n + i] + products[j * n + l] - (products[i * n + j] + products[i * n + l]);
+        h[j * n + j] += ups[j].statistics.variance + doubt;
+    }
+    return without_small(SimplexQuadratic(std::move(h), n).minimise(), least);
+}
+
+template <class R>
+Vec<R> mixed_head(const Vec<double>& weights, std::span<const HeadUpload<R>> ups) {
+    Vec<double> sum(ups[0].head.size());
+    for (std::size_t j = 0; j < ups.size(); ++j)
+        for (std::size_t k = 0; weights[j] > 0 && k < sum.size(); ++k)
+            sum[k] += weights[j] * static_cast<double>(ups[j].head[k]);
+    return Vec<R>(sum.begin(), sum.end());
+}
+
+// Every client of the cohort gets its mixture, and those who never came the mean.
+template <class M, class Fold, class R>
+void mix_heads(const Site<M>& hub, MixedHeads<Fold, R>& server, std::span<const HeadUpload<R>> ups) {
+    const auto products = products_of_means(ups);
+    Vec<Row<R>> rows;
+    for (std::size_t i = 0; i < ups.size(); ++i) {
+        server.heads[ups[i].from] = mixed_head(head_weights(products, ups, i), ups);
+        rows.push_back({ups[i].head, ups[i].weight});
+    }
+    fold_rows(fold::Mean{}, hub, server.head.w, Rows<R>(rows), server.head.fold);
+}
+
+}  // namespace tessera::detail
