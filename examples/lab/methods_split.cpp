@@ -2,6 +2,7 @@
 // Splits that a method's paper fixes.
 #include <tessera/method/fedbabu.hpp>
 #include <tessera/method/fedbn.hpp>
+#include <tessera/method/fedpac.hpp>
 #include <tessera/method/fedper.hpp>
 #include <tessera/method/fedrep.hpp>
 #include <tessera/method/lg_fedavg.hpp>
@@ -33,6 +34,8 @@ Entry on_norms(Entry e) {
 std::vector<Entry> split_methods() {
     return {entry<tessera::FedPer<Sgd, ServerFold>>("fedper", "FedPer (Arivazhagan et al. 2019): personal head"),
             entry<tessera::FedRep<Sgd, ServerFold>>("fedrep", "FedRep (Collins et al. 2021): personal head, then body"),
+            entry<tessera::FedPac<Sgd, ServerFold>>(
+                "fedpac", "FedPAC (Xu et al. 2023): features pulled to their classes, heads mixed among those alike"),
             entry<tessera::LgFedAvg<Sgd, ServerFold>>("lg-fedavg", "LG-FedAvg (Liang et al. 2019): shared head"),
             entry<tessera::FedBabu<Sgd, ServerFold>>("fedbabu",
                                                      "FedBABU (Oh et al. 2022): frozen head, tuned at evaluation"),

@@ -15,6 +15,7 @@
 #include <tessera/method/feddyn.hpp>
 #include <tessera/method/fedem.hpp>
 #include <tessera/method/fedfomo.hpp>
+#include <tessera/method/fedpac.hpp>
 #include <tessera/method/fedper.hpp>
 #include <tessera/method/fedprox.hpp>
 #include <tessera/method/fedrep.hpp>

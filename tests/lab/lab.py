@@ -23,7 +23,7 @@ import time
 import zipfile
 
 SMALL = ["run", "--data", "synthetic", "--clients", "12", "--per-round", "7", "--quiet"]
-PERSONAL = ["fedalt", "fedsim", "fedper", "fedrep", "lg-fedavg", "fedbabu", "fedbn", "ft-part", "pfedbred-lg", "pfedbred-meg",
+PERSONAL = ["fedalt", "fedsim", "fedper", "fedrep", "fedpac", "lg-fedavg", "fedbabu", "fedbn", "ft-part", "pfedbred-lg", "pfedbred-meg",
             "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl", "fedamp", "fedfomo", "fedem", "knn-per", "hypcluster", "partialfed",
             "fedspa-dst", "fedspa-rsm", "sub-fedavg", "subsampling"]
 # With the model each needs and what else.
