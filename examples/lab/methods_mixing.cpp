@@ -6,6 +6,7 @@
 #include <tessera/method/fedfomo.hpp>
 #include <tessera/method/mtl.hpp>
 #include <tessera/method/per_fedavg.hpp>
+#include <tessera/method/pfedhn.hpp>
 
 #include "federated_session.hpp"
 #include "server_fold.hpp"
@@ -24,7 +25,9 @@ std::vector<Entry> mixing_methods() {
             entry<tessera::FedFomo<Sgd>>("fedfomo",
                                          "FedFomo (Zhang et al. 2021): each client moves to the models that help it"),
             entry<tessera::FedEm<Sgd, ServerFold>>(
-                "fedem", "FedEM (Marfoq et al. 2021): each client is a mixture of the same few models")};
+                "fedem", "FedEM (Marfoq et al. 2021): each client is a mixture of the same few models"),
+            entry<tessera::PFedHn<Sgd>>("pfedhn",
+                                        "pFedHN (Shamsian et al. 2021): a network at the server makes every model")};
 }
 
 }  // namespace lab

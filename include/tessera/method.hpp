@@ -33,6 +33,7 @@
 #include <tessera/method/per_fedavg.hpp>
 #include <tessera/method/perada.hpp>
 #include <tessera/method/pfedbred.hpp>
+#include <tessera/method/pfedhn.hpp>
 #include <tessera/method/pfedme.hpp>
 #include <tessera/method/pi_flow.hpp>
 #include <tessera/method/privacy_forecast.hpp>

@@ -20,6 +20,7 @@
 #include <tessera/method/per_fedavg.hpp>
 #include <tessera/method/perada.hpp>
 #include <tessera/method/pfedbred.hpp>
+#include <tessera/method/pfedhn.hpp>
 #include <tessera/method/pi_flow.hpp>
 #include <tessera/method/privacy_forecast.hpp>
 #include <tessera/method/scaffold.hpp>
@@ -81,6 +82,7 @@ TEST_CASE("a warm round takes nothing from the heap") {
     CHECK(frugal(Mtl<>{}));
     CHECK(frugal(FedFomo<>{.others = 3, .explore = 0.5}));
     CHECK(frugal(Scaffold<>{}));
+    CHECK(frugal(PFedHn<>{}));
     CHECK(frugal(Flow<>{.local = {.momentum = 0.9}}));
     CHECK(frugal(PiFlow<>{}));
 }
