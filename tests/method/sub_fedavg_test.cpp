@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tessera/method/fedavg.hpp>
+#include <tessera/nn/conv.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -76,6 +77,50 @@ TEST_CASE("the smallest weights go, tensor by tensor; biases stay; ties and shar
     // On the next visit only the active ones compete.
     CHECK(pruned<double>(layout, packed(x, expected), expected, 0.3).count() == expected.count() - 1);
     CHECK(detail::mask_distance(layout, Mask(10, true), expected) == (2.0 / 6 + 1.0 / 2) / 2);
+}
+
+TEST_CASE("convolutions lose whole filters if asked to, other tensors single weights") {
+    using detail::pruned;
+    const std::array<Segment, 3> layout{Segment{.name = "c", .shape = {4, 1, 1, 2}, .rank = 4},
+                                        Segment{.name = "b", .offset = 8, .shape = {4, 1, 1, 1}},
+                                        Segment{.name = "w", .offset = 12, .shape = {1, 4, 1, 1}, .rank = 2}};
+    // Sums of magnitudes: 6, 3, 9, 3.
+    const Vec<double> x{5, -1, 3, 0, -4, 5, 2, -1, 0, 0, 0, 0, 4, 3, 2, 1};
+    Mask full(16, true), expected = full;
+    for (const std::size_t j : {2, 3, 15}) expected.set(j, false);  // ceil(0.3 * 3) = 1; of two equal ones the first
+    CHECK(pruned<double>(layout, x, full, 0.3, true) == expected);
+    for (const std::size_t j : {6, 7, 14}) expected.set(j, false);  // ceil(0.5 * 3) = 2
+    CHECK(pruned<double>(layout, x, full, 0.5, true) == expected);
+    CHECK(pruned<double>(layout, x, full, 0.3) != pruned<double>(layout, x, full, 0.3, true));  // weights one by one
+
+    // Packed by a mask that lost a filter and half of another, whose sum counts what is left: 5, -, 9, 1.
+    Mask some = full;
+    for (const std::size_t j : {1, 2, 3, 6}) some.set(j, false);
+    const Vec<double> packed{5, -4, 5, -1, 0, 0, 0, 0, 4, 3, 2, 1};
+    auto fewer = some;
+    for (const std::size_t j : {7, 15}) fewer.set(j, false);
+    CHECK(pruned<double>(layout, packed, some, 0.3, true) == fewer);
+    CHECK(pruned<double>(layout, x, full, 0.999, true).count() == 2 + 4 + 1);  // never all of a tensor
+}
+
+TEST_CASE("clients prune filters of a network with convolutions, which then are gone whole") {
+    constexpr std::size_t half = Toy::width / 2;  // pictures of two rows, filters of 2 x 2
+    static_assert(2 * half == Toy::width);
+    using Conv = nn::Network<float, Toy::width, nn::Sequential<nn::Conv2d<1, 2, half, 6, 2>, nn::Relu,
+                                                               nn::Linear<6 * (half - 1), Toy::classes>>>;
+    auto pruning = eager;
+    pruning.channels = true;
+    Federation<SubFedAvg<>, Conv> run{{}, toy_data(), {.epochs = 2, .pruning = pruning}, usual};
+    run.run(4, sample::Everyone{});
+    std::size_t gone = 0;
+    for (Id k = 0; k < 6; ++k)
+        for (std::size_t o = 0; o < 6; ++o) {
+            const Mask mask = run.server().mask(k);
+            for (std::size_t j = 1; j < 4; ++j) CHECK(mask[4 * o + j] == mask[4 * o]);
+            gone += !mask[4 * o];
+        }
+    CHECK(gone > 0);
+    CHECK(gone < 36);
 }
 
 TEST_CASE("by hand: all three conditions must hold") {

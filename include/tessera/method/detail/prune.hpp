@@ -2,8 +2,10 @@
 // Sub-FedAvg's pruning: what magnitudes leave of a mask, and when that is taken.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -18,18 +20,43 @@ namespace tessera::detail {
 // Weights of layers that are no norm; biases are never pruned.
 inline bool prunable(const Segment& s) { return s.rank > 1 && s.part != Part::norm && s.part != Part::buffer; }
 
-// Without what lies below the percentile of the active magnitudes, tensor by tensor: the ceil(share (n - 1)) smallest
-// of n, which is what lies strictly below an interpolated percentile of distinct numbers.
+// Of n what lies strictly below an interpolated percentile of distinct numbers, never all.
+inline std::size_t below_percentile(double share, std::size_t n) {
+    return static_cast<std::size_t>(std::ceil(share * static_cast<double>(n - 1)));
+}
+
+// Whole filters of a convolution [out][in][rows][columns]: those whose active weights have the smallest sums of
+// magnitudes, of equal ones the first. `values` are the active weights.
 template <class R>
-Mask pruned(Layout layout, In<R> x, Mask mask, double share) {
+void drop_filters(const Segment& s, In<R> values, Mask& mask, double share) {
+    const std::size_t each = s.size() / s.shape[0];
+    Vec<std::pair<double, std::size_t>> filters;
+    std::size_t place = 0;
+    for (std::size_t begin = s.offset; begin < s.end(); begin += each) {
+        const std::size_t n = count_in(mask, {begin, begin + each});
+        double sum = 0;
+        for (const R v : values.subspan(place, n)) sum += std::abs(static_cast<double>(v));
+        place += n;
+        if (n > 0) filters.emplace_back(std::isnan(sum) ? std::numeric_limits<double>::infinity() : sum, begin);
+    }
+    const auto last = filters.begin() + static_cast<std::ptrdiff_t>(below_percentile(share, filters.size()));
+    std::partial_sort(filters.begin(), last, filters.end());
+    for (auto filter = filters.begin(); filter != last; ++filter)
+        for (std::size_t j = 0; j < each; ++j) mask.set(filter->second + j, false);
+}
+
+// Without what lies below the percentile of the active magnitudes, tensor by tensor; of convolutions, if asked for,
+// whole filters.
+template <class R>
+Mask pruned(Layout layout, In<R> x, Mask mask, double share, bool channels = false) {
     std::size_t place = 0;
     for (const Segment& s : layout) {
         const std::size_t n = count_in(mask, range_of(s));
         const In<R> values = x.subspan(place, n);
         place += n;
         if (!prunable(s) || n == 0) continue;
-        const auto k = static_cast<std::size_t>(std::ceil(share * static_cast<double>(n - 1)));
-        kernels::drop_smallest(values, mask, range_of(s), k);
+        if (channels && s.rank == 4) drop_filters(s, values, mask, share);
+        else kernels::drop_smallest(values, mask, range_of(s), below_percentile(share, n));
     }
     return mask;
 }
@@ -88,6 +115,7 @@ struct Pruning {
     double distance = 1e-4;    // of the masks after the first and the last epoch, at least
     double target = 0.5;       // density at which pruning ends
     double accuracy = 0.5;     // on the training data, at least
+    bool channels = false;     // convolutions lose whole filters
 
     // The mask after a visit; `first` and `last` are the numbers after the first and the last epoch.
     template <class M, class Form>
@@ -95,8 +123,8 @@ struct Pruning {
               const Mask& mask) const {
         using R = real<M>;
         const Layout layout = at.model->layout();
-        const Mask c1 = detail::pruned<R>(layout, first, mask, prune_rate);
-        const Mask c2 = detail::pruned<R>(layout, last, mask, prune_rate);
+        const Mask c1 = detail::pruned<R>(layout, first, mask, prune_rate, channels);
+        const Mask c2 = detail::pruned<R>(layout, last, mask, prune_rate, channels);
         const double density = static_cast<double>(mask.count()) / static_cast<double>(mask.size());
         const bool prunes = detail::mask_distance(layout, c1, c2) > distance && density > target &&
                             detail::training_accuracy(at, form, detail::cut(last, mask, c2, true)) > accuracy;
