@@ -87,18 +87,18 @@ TEST_CASE("convolutions lose whole filters if asked to, other tensors single wei
     // Sums of magnitudes: 6, 3, 9, 3.
     const Vec<double> x{5, -1, 3, 0, -4, 5, 2, -1, 0, 0, 0, 0, 4, 3, 2, 1};
     Mask full(16, true), expected = full;
-    for (const std::size_t j : {2, 3, 15}) expected.set(j, false);  // ceil(0.3 * 3) = 1; of two equal ones the first
+    for (const std::size_t j : {2u, 3u, 15u}) expected.set(j, false);  // ceil(0.3 * 3) = 1; of two equal ones the first
     CHECK(pruned<double>(layout, x, full, 0.3, true) == expected);
-    for (const std::size_t j : {6, 7, 14}) expected.set(j, false);  // ceil(0.5 * 3) = 2
+    for (const std::size_t j : {6u, 7u, 14u}) expected.set(j, false);  // ceil(0.5 * 3) = 2
     CHECK(pruned<double>(layout, x, full, 0.5, true) == expected);
     CHECK(pruned<double>(layout, x, full, 0.3) != pruned<double>(layout, x, full, 0.3, true));  // weights one by one
 
     // Packed by a mask that lost a filter and half of another, whose sum counts what is left: 5, -, 9, 1.
     Mask some = full;
-    for (const std::size_t j : {1, 2, 3, 6}) some.set(j, false);
+    for (const std::size_t j : {1u, 2u, 3u, 6u}) some.set(j, false);
     const Vec<double> packed{5, -4, 5, -1, 0, 0, 0, 0, 4, 3, 2, 1};
     auto fewer = some;
-    for (const std::size_t j : {7, 15}) fewer.set(j, false);
+    for (const std::size_t j : {7u, 15u}) fewer.set(j, false);
     CHECK(pruned<double>(layout, packed, some, 0.3, true) == fewer);
     CHECK(pruned<double>(layout, x, full, 0.999, true).count() == 2 + 4 + 1);  // never all of a tensor
 }
