@@ -40,6 +40,13 @@ concept Layer = std::copyable<L> && requires(const L layer, const Call& call, co
     { layer.backward(call, in, in, in, in, in, out, out) } -> std::same_as<void>;
 };
 
+// Whether backward reads y. A last layer that says it does not lets the gradient in y take its place.
+template <class L>
+inline constexpr bool reads_outputs = [] {
+    if constexpr (requires { L::reads_outputs; }) return L::reads_outputs;
+    else return true;
+}();
+
 // A minibatch where it lies, one pointer a row.
 template <class R>
 struct Gathered {

@@ -33,6 +33,7 @@ public:
         Segment{.name = "bias", .offset = Out * In, .shape = {Out, 1, 1, 1}, .rank = 1, .fan_in = In}};
     static constexpr std::size_t width(std::size_t in) { return in == In ? Out : 0; }
     static constexpr std::size_t notes(std::size_t) { return 0; }
+    static constexpr bool reads_outputs = false;
     static constexpr double flops(std::size_t) { return 2.0 * In * Out + Out; }
 
     // x is a matrix, or the rows of a minibatch where the backend reads those.

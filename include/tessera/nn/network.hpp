@@ -63,7 +63,7 @@ public:
     double gradient(In<R> w, const Batch<R>& batch, Out<R> out) const {
         const Forward run(*this, w, batch);
         const Slopes at(run.z, batch);
-        run.backward(*this, w, In<R>(at.dz.data(), at.dz.size()), out);
+        run.backward(*this, w, In<R>(at.dz), out);
         return at.loss;
     }
 
@@ -175,7 +175,7 @@ public:
         const std::size_t n = batch.size() * feature_width();
         const Slopes at(run.z, batch);
         double sum = at.loss;
-        run.backward(*this, w, In<R>(at.dz.data(), at.dz.size()), out, [&](const R* features, R* slope) {
+        run.backward(*this, w, In<R>(at.dz), out, [&](const R* features, R* slope) {
             sum += term(In<R>(features, n), Out<R>(slope, n));
         });
         return sum;
@@ -294,14 +294,17 @@ private:
         }
     };
 
-    // The loss and its gradient in the outputs, which stay as they are: a layer may read its own in backward.
+    // The loss and its gradient in the outputs, which stay as they are where the last layer reads them in backward.
     struct Slopes {
-        Scratch<R> dz;
+        static constexpr bool apart = reads_outputs<Layers>;
+        Scratch<R> own;
+        Out<R> dz;
         double loss;
 
-        Slopes(const Scratch<R>& z, const Batch<R>& batch) : dz(z.size()) {
-            std::copy(z.begin(), z.end(), dz.begin());
-            loss = Loss::gradient(batch, Out<R>(dz));
+        Slopes(const Scratch<R>& z, const Batch<R>& batch)
+            : own(apart ? z.size() : 0), dz(apart ? own.data() : z.data(), z.size()) {
+            if (apart) std::copy(z.begin(), z.end(), dz.begin());
+            loss = Loss::gradient(batch, dz);
         }
     };
 

@@ -120,6 +120,10 @@ public:
         return std::get<I>(layers_);
     }
 
+    static constexpr bool reads_outputs = [] {
+        if constexpr (count > 0) return nn::reads_outputs<at<count - 1>>;
+        else return false;
+    }();
     // What the last layer reads, left in the notes; a single layer reads the input itself.
     static constexpr bool reads_input_last = count <= 1;
     template <class R>

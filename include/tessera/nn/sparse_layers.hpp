@@ -130,11 +130,15 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
             forward<0>(packed.data());
         }
         Out<R> outputs() { return {numbers_[count].rows(), batch_->size() * widths[count]}; }
-        // Leaves the gradient in the outputs for what follows.
+        // Leaves the gradient in the outputs for what follows: in their place, unless the last layer reads them.
         double loss() {
-            const Out<R> z = outputs(), dz(slopes_[count].make(false), z.size());
-            std::copy(z.begin(), z.end(), dz.begin());
-            return Loss::gradient(*batch_, dz);
+            if constexpr (reads_outputs<at<count - 1>>) {
+                const Out<R> z = outputs(), dz(slopes_[count].make(false), z.size());
+                std::copy(z.begin(), z.end(), dz.begin());
+                return Loss::gradient(*batch_, dz);
+            } else {
+                return Loss::gradient(*batch_, {numbers_[count].rows_to_write(), outputs().size()});
+            }
         }
         // Writes the packed gradient.
         void backward(const R* packed, R* gradient) { backward_from<count>({const_cast<R*>(packed), gradient}); }
@@ -195,13 +199,20 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
                 backward_from<I - 1>(to);
             }
         }
+        // The gradient behind layer I - 1.
+        template <std::size_t I>
+        Carried<R>& slopes() {
+            if constexpr (I == count && !reads_outputs<at<count - 1>>) return numbers_[I];
+            else return slopes_[I];
+        }
+
         template <std::size_t I>
         void back_through(const Descent<R>& to) {
             const auto& layer = (*layers_)[I];
             const auto& own = net_->layers().template layer<I>();
             if constexpr (is_linear<at<I>>)
                 if (layer.sparse) {
-                    const R* dy = slopes_[I + 1].blocks();
+                    const R* dy = slopes<I + 1>().blocks();
                     const R* x = in_blocks<I>();
                     if constexpr (I > 0) {
                         constexpr bool rows = !is_linear<at<I - 1>> && !is_pointwise<at<I - 1>>;  // it reads them only
@@ -218,14 +229,14 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
             if constexpr (is_pointwise<at<I>>) {
                 if constexpr (I > 0) {
                     const bool blocked = numbers_[I].in_blocks();
-                    const R* dy = slopes_[I + 1].get(blocked);
+                    const R* dy = slopes<I + 1>().get(blocked);
                     own.backward(call_of<I>(blocked), to.values(layer), static_cast<const R*>(numbers_[I].get(blocked)),
                                  static_cast<const R*>(nullptr), static_cast<const R*>(nullptr), dy,
                                  slopes_[I].make(blocked), static_cast<R*>(nullptr));
                 }
             } else {
                 filled_backward(layer, *mask_, to, [&](R* dw) {
-                    const R* dy = slopes_[I + 1].rows();
+                    const R* dy = slopes<I + 1>().rows();
                     own.backward(call_of<I>(false), layer.full() ? to.values(layer) : weights_[I]->data(),
                                  static_cast<const R*>(by_rows<I>()), static_cast<const R*>(by_rows<I + 1>()),
                                  notes_[I]->data(), dy, I > 0 ? slopes_[I].make(false) : nullptr, dw);
@@ -250,16 +261,17 @@ private:
         const auto& layer = net.layers().template layer<I>();
         const Call own = call.child(I, widths[I]);
         const Scratch<R> notes(call.batch * at<I>::notes(widths[I])), y(call.batch * out);
-        const Scratch<R> inner(call.batch * out);
+        constexpr bool apart = I + 1 < count || reads_outputs<at<I>>;
+        const Scratch<R> inner(apart ? call.batch * out : 0);
+        R* const dy = apart ? inner.data() : y.data();
         layer.forward(own, static_cast<const R*>(w), x, y.data(), notes.data());
         double value = 0;
         if constexpr (I + 1 < count) {
             value = in_place<I + 1>(net, call, batch, y.data(), w + size, inner.data());
         } else {
-            std::copy(y.begin(), y.end(), inner.begin());
-            value = Loss::gradient(batch, Out<R>(inner));
+            if (apart) std::copy(y.begin(), y.end(), dy);
+            value = Loss::gradient(batch, Out<R>(dy, y.size()));
         }
-        const R* dy = inner.data();
         const auto back = [&](R* to_x, R* to_w) {
             layer.backward(own, static_cast<const R*>(w), x, static_cast<const R*>(y.data()),
                            static_cast<const R*>(notes.data()), dy, to_x, to_w);
