@@ -34,8 +34,9 @@ inline constexpr bool is_pointwise = std::is_same_v<L, Relu> || std::is_same_v<L
 
 // The fixed table: up to which share of active weights a layer of so many outputs is faster on these alone. Zero-filled
 // weights cost a dense step, and filling and gathering beside it. Sparse ones are read once for sixteen examples, or
-// for fewer, and 48 are a block of 32 and one of 16. Of 780 choices (784x10 to 784x512, 1 to 128 examples, by hand on
-// Zen 4) it misses the faster one by more than 10 % in 1.5 % of them with AVX-512, 1 % with AVX2, 5 % with neither.
+// for fewer, and 48 are a block of 32 and one of 16. On Zen 4 whole steps are within 10 % of the faster way in 65
+// (AVX-512), 67 (AVX2) and 63 (portable) of 72 cases (scripts/bench --only sparse_choice); what it misses is most often
+// a layer of ten outputs at density 0.5 and more, by up to a third, and single examples of wide layers at 0.2.
 constexpr bool sparse_pays(std::size_t ones, std::size_t weights, std::size_t outputs, std::size_t batch) {
     const auto tenths = [&]() -> std::size_t {
         if (batch >= 8) return batch > 32 && batch <= 48 ? 6 : 9;
