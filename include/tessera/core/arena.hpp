@@ -64,9 +64,9 @@ public:
         Arena* before_;
     };
 
-    // Gives every free block to the parent, at the end of a round. Where several workers share, as many spare blocks as
-    // were missed in it are laid in, at most 8 MiB of a kind: how many are wanted at once depends on how visits happen
-    // to overlap, and a later round may overlap more.
+    // Gives every free block to the parent, at the end of a round. Where several workers share, spare blocks of each
+    // size that was missed in it are laid in, at most 8 MiB of a kind: how many are wanted at once depends on how
+    // visits happen to overlap, and a later round may overlap more.
     void hand_back() noexcept {
         if (!parent_) return;
         const Hold mine(*this), theirs(*parent_);
@@ -141,11 +141,13 @@ private:
         const Hold hold(*this);
         ++missed_[kind];
     }
+    // As many as were missed, and some for each worker: that one visit was alone with a size says nothing of the next.
     std::size_t spares(std::size_t kind) {
+        constexpr std::size_t each = 4;
         const std::size_t missed = std::exchange(missed_[kind], 0);
         if (missed == 0 || workers_ < 2) return 0;
-        const std::size_t most = (std::size_t{8} << 20) / detail::bytes_of(kind);
-        return missed < most ? missed : most;
+        const std::size_t most = (std::size_t{8} << 20) / detail::bytes_of(kind), wanted = missed + each * workers_;
+        return wanted < most ? wanted : most;
     }
     static Arena*& current() {
         thread_local Arena* arena = nullptr;
