@@ -126,109 +126,23 @@ TESSERA_INLINE void affine_body(const R* const* x, const R* w, const R* bias, R*
     }
 }
 
-// The hot steps, plain and proximal, have tiles of their own; all other terms are looked at number by number.
-enum class Pulled { not_at_all, toward, by_any_term };
-
-template <class R, Pulled How>
-struct UpdateTile {
-    static constexpr bool hot = How != Pulled::by_any_term;
-    UpdatePulls<R> pulls;
-    UpdateNumbers<R> numbers;
-
-    const UpdateTile& from(std::size_t) const { return *this; }
-    // `at` is the coordinate of *c among the parameters that `pulls` counts from.
-    template <std::size_t Bytes, std::size_t M, std::size_t NV>
-    TESSERA_INLINE void tile(R* c, std::size_t ldc, std::size_t at, const Held<R, Bytes> (&sum)[M][NV]) const {
-        using Vec = V<R, Bytes>;
-        constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-        const UpdateTile& own = *forget(this);
-        const R rate = own.numbers.rate, pull = own.numbers.pull;
-        const R* toward = How == Pulled::toward ? own.pulls.toward + at : nullptr;
-#pragma GCC unroll 8
-        for (std::size_t m = 0; m < M; ++m) {
-#pragma GCC unroll 8
-            for (std::size_t v = 0; v < NV; ++v) {
-                Vec& x = *reinterpret_cast<Vec*>(c + v * lanes);
-                if constexpr (How == Pulled::not_at_all) {
-                    x -= rate * sum[m][v];
-                } else if constexpr (How == Pulled::toward) {
-                    const Held<R, Bytes> away = x - *reinterpret_cast<const Vec*>(toward + v * lanes);
-                    x -= rate * (sum[m][v] + pull * away);
-                } else {
-                    vector<Bytes>(c + v * lanes, at + m * ldc + v * lanes, sum[m][v]);
-                }
-            }
-            c = forget(c + ldc);
-            if constexpr (How == Pulled::toward) toward = forget(toward + ldc);
-        }
-    }
-    template <std::size_t Bytes>
-    TESSERA_INLINE void vector(R* c, std::size_t j, const V<R, Bytes>& sum) const {
-        using Vec = V<R, Bytes>;
-        Vec& x = *reinterpret_cast<Vec*>(c);
-        Vec d = sum;
-        if (numbers.decay != 0) d += numbers.decay * x;
-        if (pulls.toward) d += numbers.pull * (x - *reinterpret_cast<const Vec*>(pulls.toward + j));
-        if (pulls.also) d += *reinterpret_cast<const Vec*>(pulls.also + j);
-        if (pulls.velocity) {
-            Vec& v = *reinterpret_cast<Vec*>(pulls.velocity + j);
-            d = v = numbers.momentum * v + d;
-        }
-        x -= numbers.rate * d;
-    }
-    TESSERA_INLINE void scalar(R* c, std::size_t j, R sum) const {
-        R d = sum;
-        if (numbers.decay != 0) d += numbers.decay * *c;
-        if (pulls.toward) d += numbers.pull * (*c - pulls.toward[j]);
-        if (pulls.also) d += pulls.also[j];
-        if (pulls.velocity) d = pulls.velocity[j] = numbers.momentum * pulls.velocity[j] + d;
-        *c -= numbers.rate * d;
-    }
-};
-
-// The gradient of the bias, sum over the batch of dy[.][o]; what becomes of it is `end`'s affair.
-template <class R, std::size_t Bytes, class End>
-TESSERA_INLINE void column_sums(const R* dy, std::size_t stride, R* c, std::size_t at, std::size_t batch,
-                                std::size_t out, const End& end) {
+// The gradient of the bias, sum over the batch of dy[.][o], and what becomes of it.
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void column_sums_body(const R* dy, std::size_t stride, R* c, std::size_t batch, std::size_t out,
+                                     const TileEnd<R>& end) {
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     std::size_t o = 0;
     for (; o + lanes <= out; o += lanes) {
         Held<R, Bytes> sum[1][1] = {};
         for (std::size_t b = 0; b < batch; ++b) sum[0][0] += *reinterpret_cast<const V<R, Bytes>*>(dy + b * stride + o);
-        end.template tile<Bytes, 1, 1>(c + o, 0, at + o, sum);
+        end.template tile<Bytes, 1, 1>(c + o, 0, o, sum, false);
     }
     for (; o < out; ++o) {
         R sum = 0;
         for (std::size_t b = 0; b < batch; ++b) sum += dy[b * stride + o];
-        end.scalar(c + o, at + o, sum);
+        end.scalar(c + o, o, sum, false);
     }
 }
-
-template <class R, std::size_t Bytes>
-TESSERA_INLINE void bias_gradient_body(const R* dy, R* dbias, std::size_t batch, std::size_t out) {
-    column_sums<R, Bytes>(dy, out, dbias, 0, batch, out, StoreTile<R>{});
-}
-
-// The weight gradient and the update in one pass over rows [first, last) of w ([out][in], then out biases) and their
-// biases: dW is never stored.
-template <class R, std::size_t Bytes, Pulled How>
-TESSERA_INLINE void affine_update_pulled(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in,
-                                         std::size_t out, std::size_t first, std::size_t last, UpdatePulls<R> pulls,
-                                         UpdateNumbers<R> numbers) {
-    const UpdateTile<R, How> end{pulls.at(first * in), numbers}, bias_end{pulls.at(out * in + first), numbers};
-    outer<R, Bytes>(dy + first, out, 1, x, w + first * in, in, last - first, in, batch, batch, end);
-    column_sums<R, Bytes>(dy + first, out, w + out * in + first, 0, batch, last - first, bias_end);
-}
-#define TESSERA_UPDATE_BODY(name, how)                                                                                \
-    template <class R, std::size_t Bytes>                                                                             \
-    TESSERA_INLINE void name(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,\
-                             std::size_t first, std::size_t last, UpdatePulls<R> pulls, UpdateNumbers<R> numbers) {   \
-        affine_update_pulled<R, Bytes, Pulled::how>(dy, x, w, batch, in, out, first, last, pulls, numbers);           \
-    }
-TESSERA_UPDATE_BODY(affine_update_plain_body, not_at_all)
-TESSERA_UPDATE_BODY(affine_update_toward_body, toward)
-TESSERA_UPDATE_BODY(affine_update_any_body, by_any_term)
-#undef TESSERA_UPDATE_BODY
 
 }  // namespace detail
 
@@ -241,27 +155,15 @@ using detail::UpdatePulls;
                      (const R* const* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,          \
                       std::size_t out),                                                                               \
                      (x, w, bias, y, batch, in, out))                                                                 \
-    TESSERA_DISPATCH(outer_products, R,                                                                               \
+    TESSERA_DISPATCH(outer_sums, R,                                                                                   \
                      (const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows,          \
-                      std::size_t columns, std::size_t depth, std::size_t deep),                                      \
-                     (a, ak, am, b, c, rows, columns, depth, deep))                                                   \
-    TESSERA_DISPATCH(bias_gradient, R, (const R* dy, R* dbias, std::size_t batch, std::size_t out),                   \
-                     (dy, dbias, batch, out))                                                                         \
-    TESSERA_DISPATCH(affine_update_plain, R,                                                                          \
-                     (const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,       \
-                      std::size_t first, std::size_t last, kernels::detail::UpdatePulls<R> pulls,                     \
-                      kernels::detail::UpdateNumbers<R> numbers),                                                     \
-                     (dy, x, w, batch, in, out, first, last, pulls, numbers)) \
-    TESSERA_DISPATCH(affine_update_toward, R,                                                                         \
-                     (const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,       \
-                      std::size_t first, std::size_t last, kernels::detail::UpdatePulls<R> pulls,                     \
-                      kernels::detail::UpdateNumbers<R> numbers),                                                     \
-                     (dy, x, w, batch, in, out, first, last, pulls, numbers)) \
-    TESSERA_DISPATCH(affine_update_any, R,                                                                            \
-                     (const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,       \
-                      std::size_t first, std::size_t last, kernels::detail::UpdatePulls<R> pulls,                     \
-                      kernels::detail::UpdateNumbers<R> numbers),                                                     \
-                     (dy, x, w, batch, in, out, first, last, pulls, numbers))
+                      std::size_t columns, std::size_t depth, std::size_t deep,                                       \
+                      const kernels::detail::TileEnd<R>& end),                                                        \
+                     (a, ak, am, b, c, rows, columns, depth, deep, end))                                              \
+    TESSERA_DISPATCH(column_sums, R,                                                                                  \
+                     (const R* dy, std::size_t stride, R* c, std::size_t batch, std::size_t out,                      \
+                      const kernels::detail::TileEnd<R>& end),                                                        \
+                     (dy, stride, c, batch, out, end))
 TESSERA_DENSE_KERNELS(float)
 TESSERA_DENSE_KERNELS(double)
 #undef TESSERA_DENSE_KERNELS
@@ -293,6 +195,16 @@ template <class R>
 void affine(const R* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in, std::size_t out) {
     affine(RowTable<R>(x, batch, in).rows(), w, bias, y, batch, in, out);
 }
+// c[m][j] = sum_k a[k*ak + m*am] b[k][j]: both gradients.
+template <class R>
+void outer_products(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows,
+                    std::size_t columns, std::size_t depth, std::size_t deep) {
+    outer_sums(a, ak, am, b, c, rows, columns, depth, deep, detail::TileEnd<R>{});
+}
+template <class R>
+void bias_gradient(const R* dy, R* dbias, std::size_t batch, std::size_t out) {
+    column_sums(dy, out, dbias, batch, out, detail::TileEnd<R>{});
+}
 template <class R>
 void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in, std::size_t out) {
     outer_products(dy, 1, out, RowTable<R>(w, out, in).rows(), dx, batch, in, out, 128);
@@ -308,17 +220,34 @@ void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_
                             std::size_t out) {
     affine_weight_gradient(dy, RowTable<R>(x, batch, in).rows(), dw, dbias, batch, in, out);
 }
-// Rows [first, last) of w and their biases.
+// The weight gradient and the update in one pass over rows [first, last) of w ([out][in], then out biases) and their
+// biases: dW is never stored. Plain and proximal steps, the hot ones, end in the registers of a tile; steps with other
+// terms go by bands of rows, whose gradients stay in a cache.
 template <class R>
 void affine_update_rows(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
                         std::size_t first, std::size_t last, const UpdatePulls<R>& pulls,
                         const UpdateNumbers<R>& numbers) {
-    if (numbers.decay != 0 || pulls.also || pulls.velocity)
-        affine_update_any(dy, x, w, batch, in, out, first, last, pulls, numbers);
-    else if (pulls.toward)
-        affine_update_toward(dy, x, w, batch, in, out, first, last, pulls, numbers);
-    else
-        affine_update_plain(dy, x, w, batch, in, out, first, last, pulls, numbers);
+    using End = detail::TileEnd<R>;
+    if (numbers.decay == 0 && !pulls.also && !pulls.velocity) {
+        const End end{pulls.toward ? End::Kind::pulled : End::Kind::descend, numbers.rate, numbers.pull, pulls.toward};
+        const std::size_t weight = first * in, bias = out * in + first;
+        outer_sums(dy + first, out, 1, x, w + weight, last - first, in, batch, batch, end.at(weight));
+        column_sums(dy + first, out, w + bias, batch, last - first, end.at(bias));
+        return;
+    }
+    constexpr std::size_t band = 30;  // sixes and fives of rows; 94 KB of 784 inputs
+    const Scratch<R> g(std::min(band, last - first) * std::max(in, std::size_t{1}));
+    const auto move = [&](std::size_t at, std::size_t n) {
+        const auto own = pulls.at(at);
+        update(w + at, g.data(), own.toward, own.also, own.velocity, n, R(1), numbers);
+    };
+    for (std::size_t o = first; o < last; o += band) {
+        const std::size_t rows = std::min(band, last - o);
+        outer_products(dy + o, out, 1, x, g.data(), rows, in, batch, batch);
+        move(o * in, rows * in);
+        column_sums(dy + o, out, g.data(), batch, rows, End{});
+        move(out * in + o, rows);
+    }
 }
 template <class R>
 void affine_update(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,

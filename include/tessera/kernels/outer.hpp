@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums of outer products, hand-tiled: c[m][j] = sum_k a[k*ak + m*am] b[k][j], both gradients of an affine layer
-// (kernels/dense.hpp). What becomes of a finished tile is the affair of `End`, so an update need not store a gradient.
+// (kernels/dense.hpp). What becomes of a finished tile is said by a TileEnd, so an update need not store a gradient.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,66 @@ TESSERA_INLINE T* forget(T* p) {
     return p;
 }
 
-// sum_k a[k*ak + m*am] b[k][j - first] for M rows m and NV vectors of columns j; what becomes of it is `end`'s affair.
-template <class R, std::size_t Bytes, std::size_t M, std::size_t NV, class End>
+// What becomes of a finished tile of sums: it is stored, or moves the parameters under it. Chosen at run time, tile by
+// tile, which no step notices: loops of their own for each cost every program that trains 3 s to compile.
+template <class R>
+struct TileEnd {
+    enum class Kind : unsigned char { store, descend, pulled };
+    Kind kind = Kind::store;
+    R rate = 0, pull = 0;
+    const R* toward = nullptr;
+
+    TileEnd at(std::size_t j) const { return {kind, rate, pull, toward ? toward + j : nullptr}; }
+
+    // `at` is the coordinate of *c among the parameters that `toward` counts from. `add`: a sum to store is added to
+    // what an earlier block of depth left there.
+    template <std::size_t Bytes, std::size_t M, std::size_t NV>
+    TESSERA_INLINE void tile(R* c, std::size_t ldc, std::size_t at, const Held<R, Bytes> (&sum)[M][NV],
+                             bool add) const {
+        using Vec = V<R, Bytes>;
+        constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+        const TileEnd& own = *forget(this);
+        const auto each = [&](const auto& f) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+            for (std::size_t m = 0; m < M; ++m, c = forget(c + ldc))
+#pragma GCC unroll 8
+                for (std::size_t v = 0; v < NV; ++v) f(*reinterpret_cast<Vec*>(c + v * lanes), sum[m][v]);
+        };
+        if (own.kind == Kind::store && !add) {
+            each([](Vec& x, const Held<R, Bytes>& d) __attribute__((always_inline)) { x = d; });
+        } else if (own.kind == Kind::store) {
+            each([](Vec& x, const Held<R, Bytes>& d) __attribute__((always_inline)) { x += d; });
+        } else if (own.kind == Kind::descend) {
+            const R by = own.rate;
+            each([=](Vec& x, const Held<R, Bytes>& d) __attribute__((always_inline)) { x -= by * d; });
+        } else {
+            const R by = own.rate, back = own.pull;
+            const R* to = own.toward + at;
+#pragma GCC unroll 8
+            for (std::size_t m = 0; m < M; ++m) {
+#pragma GCC unroll 8
+                for (std::size_t v = 0; v < NV; ++v) {
+                    Vec& x = *reinterpret_cast<Vec*>(c + v * lanes);
+                    const Held<R, Bytes> away = x - *reinterpret_cast<const Vec*>(to + v * lanes);
+                    x -= by * (sum[m][v] + back * away);
+                }
+                c = forget(c + ldc);
+                to = forget(to + ldc);
+            }
+        }
+    }
+    TESSERA_INLINE void scalar(R* c, std::size_t j, R sum, bool add) const {
+        if (kind == Kind::store) *c = add ? *c + sum : sum;
+        else if (kind == Kind::descend) *c -= rate * sum;
+        else *c -= rate * (sum + pull * (*c - toward[j]));
+    }
+};
+
+// sum_k a[k*ak + m*am] b[k][j - first] for M rows m and NV vectors of columns j, and what becomes of it.
+template <class R, std::size_t Bytes, std::size_t M, std::size_t NV>
 TESSERA_INLINE void outer_tile(const R* a, std::size_t ak, std::size_t am, const R* const* b,
                                std::size_t first, std::size_t j, R* c, std::size_t ldc, std::size_t depth,
-                               std::size_t at, const End& end) {
+                               std::size_t at, bool add, const TileEnd<R>& end) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     Held<R, Bytes> acc[M][NV] = {};
@@ -47,24 +102,25 @@ TESSERA_INLINE void outer_tile(const R* a, std::size_t ak, std::size_t am, const
             for (std::size_t v = 0; v < NV; ++v) acc[m][v] += am_k * bv[v];
         }
     }
-    end.template tile<Bytes, M, NV>(forget(c + j), ldc, at + j, acc);
+    end.template tile<Bytes, M, NV>(forget(c + j), ldc, at + j, acc, add);
 }
 
-// Which tiles there are: larger ones for the hot kernels. Every shape of tile costs every program compile time.
-template <class R, std::size_t Bytes, class End>
-inline constexpr bool large_tiles = Bytes == 64 && sizeof(R) == 4 && End::hot;
+// Which tiles there are: larger ones where 32 registers hold floats. Every shape of tile costs every program compile
+// time.
+template <class R, std::size_t Bytes>
+inline constexpr bool large_tiles = Bytes == 64 && sizeof(R) == 4;
 
 // Columns [from, to) of M rows: whole registers, then 16 bytes at a time, then one by one.
-template <class R, std::size_t Bytes, std::size_t M, class End>
+template <class R, std::size_t Bytes, std::size_t M>
 TESSERA_INLINE void outer_rows(const R* a, std::size_t ak, std::size_t am, const R* const* b, std::size_t first, R* c,
                                std::size_t ldc, std::size_t from, std::size_t to, std::size_t depth, std::size_t at,
-                               const End& end) {
-    constexpr std::size_t NV = large_tiles<R, Bytes, End> ? 4 : M == 1 ? 1 : 2, lanes = VectorOf<R, Bytes>::lanes;
+                               bool add, const TileEnd<R>& end) {
+    constexpr std::size_t NV = large_tiles<R, Bytes> ? 4 : M == 1 ? 1 : 2, lanes = VectorOf<R, Bytes>::lanes;
     std::size_t j = from;
     const auto take = [&]<std::size_t Wide, std::size_t Count>(std::size_t until) __attribute__((always_inline)) {
         constexpr std::size_t columns = Count * VectorOf<R, Wide>::lanes;
         for (; j + columns <= until; j += columns)
-            outer_tile<R, Wide, M, Count>(a, ak, am, b, first, j, c, ldc, depth, at, end);
+            outer_tile<R, Wide, M, Count>(a, ak, am, b, first, j, c, ldc, depth, at, add, end);
     };
     if constexpr (NV == 4) {
         // A tile of one register has too few sums in flight: the last ones are three wide instead (17 = 2*4 + 3*3).
@@ -81,23 +137,23 @@ TESSERA_INLINE void outer_rows(const R* a, std::size_t ak, std::size_t am, const
         for (std::size_t m = 0; m < M; ++m) {
             R sum = 0;
             for (std::size_t k = 0; k < depth; ++k) sum += a[k * ak + m * am] * b[k][j - first];
-            end.scalar(c + m * ldc + j, at + m * ldc + j, sum);
+            end.scalar(c + m * ldc + j, at + m * ldc + j, sum, add);
         }
 }
 
 // f(m, M) for blocks of M rows that cover them all.
-template <class R, std::size_t Bytes, class End, class F>
+template <class R, std::size_t Bytes, class F>
 TESSERA_INLINE void for_row_blocks(std::size_t rows, F&& f) {
     std::size_t m = 0;
     const auto take = [&](std::size_t until, auto block) __attribute__((always_inline)) {
         for (; m + block() <= until; m += block()) f(m, block);
     };
-    if constexpr (large_tiles<R, Bytes, End>) {  // 24 of 32 registers; from 20 rows on, sixes and fives are enough
+    if constexpr (large_tiles<R, Bytes>) {  // 24 of 32 registers; from 20 rows on, sixes and fives are enough
         const std::size_t odd = (6 - rows % 6) % 6, fives = 5 * odd <= rows ? 5 * odd : 0;
         const bool by_fours = fives == 0 && (rows % 6 == 2 || rows % 6 == 3) && rows >= 8;
         take(rows - fives - (by_fours ? 6 : 0), std::integral_constant<std::size_t, 6>{});
         take(m + fives, std::integral_constant<std::size_t, 5>{});
-    } else if constexpr (Bytes == 32 && End::hot) {  // what fours leave, as two of ten classes, would go one by one
+    } else if constexpr (Bytes == 32) {  // what fours leave, as two of ten classes, would go one by one
         const std::size_t fives = 5 * (rows % 4);
         if (fives <= rows) take(fives, std::integral_constant<std::size_t, 5>{});
     }
@@ -120,9 +176,10 @@ bool wants_packing(std::size_t ak, std::size_t columns, std::size_t depth) {
 // Columns go by panels, so that what all rows read of b stays in L1. Where that is wanted both are packed: a once, b a
 // panel at a time. Depth goes by blocks of `deep`, whose sums add up in c; that and nothing else decides the order of a
 // sum.
-template <class R, std::size_t Bytes, class End>
+template <class R, std::size_t Bytes>
 TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t ldc,
-                          std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep, const End& end) {
+                          std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep,
+                          const TileEnd<R>& end) {
     constexpr std::size_t least = 4 * VectorOf<R, Bytes>::lanes, l1 = 24 * 1024;
     const bool packs = wants_packing<R>(ak, columns, depth);
     deep = deep < depth ? deep : depth;
@@ -133,7 +190,7 @@ TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* c
     const Scratch<const R*> packed_rows(packs ? deep : 0);
     if (packs) {
         for (std::size_t k = 0; k < deep; ++k) packed_rows[k] = packed_b.data() + k * panel;
-        for_row_blocks<R, Bytes, End>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
+        for_row_blocks<R, Bytes>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
             constexpr std::size_t M = block();
             for (std::size_t k = 0; k < depth; ++k)
                 for (std::size_t i = 0; i < M; ++i) packed_a[m * depth + k * M + i] = a[k * ak + (m + i) * am];
@@ -145,38 +202,17 @@ TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* c
             const std::size_t n = depth - k0 < deep ? depth - k0 : deep;
             for (std::size_t k = 0; packs && k < n; ++k)
                 std::memcpy(packed_b.data() + k * panel, b[k0 + k] + from, (to - from) * sizeof(R));
-            for_row_blocks<R, Bytes, End>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
+            for_row_blocks<R, Bytes>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
                 constexpr std::size_t M = block();
                 outer_rows<R, Bytes, M>(packs ? packed_a.data() + m * depth + k0 * M : a + k0 * ak + m * am,
                                         packs ? M : ak, packs ? 1 : am, packs ? packed_rows.data() : b + k0,
                                         packs ? from : 0,
-                                        c + m * ldc, ldc, from, to, n, m * ldc, end.from(k0));
+                                        c + m * ldc, ldc, from, to, n, m * ldc, k0 > 0, end);
             });
             if (deep == 0) break;
         }
     }
 }
-
-// What becomes of a finished tile: here it is stored; in dense.hpp it updates the parameters under it.
-template <class R>
-struct StoreTile {
-    static constexpr bool hot = true;
-    bool add = false;  // to what an earlier block of depth left there
-
-    StoreTile from(std::size_t depth) const { return {depth > 0}; }
-    template <std::size_t Bytes, std::size_t M, std::size_t NV>
-    TESSERA_INLINE void tile(R* c, std::size_t ldc, std::size_t, const Held<R, Bytes> (&sum)[M][NV]) const {
-        using Vec = V<R, Bytes>;
-#pragma GCC unroll 8
-        for (std::size_t m = 0; m < M; ++m, c = forget(c + ldc))
-#pragma GCC unroll 8
-            for (std::size_t v = 0; v < NV; ++v) {
-                Vec& to = *reinterpret_cast<Vec*>(c + v * VectorOf<R, Bytes>::lanes);
-                to = add ? to + sum[m][v] : sum[m][v];
-            }
-    }
-    TESSERA_INLINE void scalar(R* c, std::size_t, R sum) const { *c = add ? *c + sum : sum; }
-};
 
 // s[j] (+)= the products of K rows of b, one after the other.
 template <class R, std::size_t Bytes, std::size_t K>
@@ -228,13 +264,13 @@ TESSERA_INLINE void outer_of_few(const R* a, std::size_t ak, std::size_t am, con
     }
 }
 
-// c[m][j] = sum_k a[k*ak + m*am] b[k][j]: both gradients.
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void outer_products_body(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c,
-                                        std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep) {
-    if (rows <= few_rows && wants_packing<R>(ak, columns, depth))
+TESSERA_INLINE void outer_sums_body(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c,
+                                    std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep,
+                                    const TileEnd<R>& end) {
+    if (end.kind == TileEnd<R>::Kind::store && rows <= few_rows && wants_packing<R>(ak, columns, depth))
         return outer_of_few<R, Bytes>(a, ak, am, b, c, rows, columns, depth, deep);
-    outer<R, Bytes>(a, ak, am, b, c, columns, rows, columns, depth, deep, StoreTile<R>{});
+    outer<R, Bytes>(a, ak, am, b, c, columns, rows, columns, depth, deep, end);
 }
 
 }  // namespace tessera::kernels::detail

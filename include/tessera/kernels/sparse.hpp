@@ -81,7 +81,7 @@ struct SparseEnd {
     }
     TESSERA_INLINE void scalar(std::size_t k, R sum) const {
         if (add) sum += sums[k];
-        if (values) UpdateTile<R, Pulled::by_any_term>{pulls, numbers}.scalar(values + k, k, sum);
+        if (values) move(values[k], sum, pulls, k, numbers);
         else sums[k] = sum;
     }
 };

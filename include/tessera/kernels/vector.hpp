@@ -107,7 +107,17 @@ struct UpdatePulls {
     }
 };
 
-//   d = scale*g + decay*x + pull*(x - toward) + also;   v = momentum*v + d;   x -= rate*v
+//   d += decay*x + pull*(x - toward) + also;   v = momentum*v + d;   x -= rate*v     for x number j
+template <class R>
+TESSERA_INLINE void move(R& x, R d, const UpdatePulls<R>& pulls, std::size_t j, const UpdateNumbers<R>& s) {
+    if (s.decay != 0) d += s.decay * x;
+    if (pulls.toward) d += s.pull * (x - pulls.toward[j]);
+    if (pulls.also) d += pulls.also[j];
+    if (pulls.velocity) d = pulls.velocity[j] = s.momentum * pulls.velocity[j] + d;
+    x -= s.rate * d;
+}
+
+// The same with d = scale*g.
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void update_body(R* x, const R* g, const R* toward, const R* also, R* velocity, std::size_t n, R scale,
                                 UpdateNumbers<R> s) {
@@ -126,14 +136,7 @@ TESSERA_INLINE void update_body(R* x, const R* g, const R* toward, const R* also
         }
         xj -= s.rate * d;
     }
-    for (; j < n; ++j) {
-        R d = g[j] * scale;
-        if (s.decay != 0) d += s.decay * x[j];
-        if (toward) d += s.pull * (x[j] - toward[j]);
-        if (also) d += also[j];
-        if (velocity) d = velocity[j] = s.momentum * velocity[j] + d;
-        x[j] -= s.rate * d;
-    }
+    for (; j < n; ++j) move(x[j], g[j] * scale, UpdatePulls<R>{toward, also, velocity}, j, s);
 }
 
 template <class R, std::size_t Bytes>
