@@ -37,9 +37,11 @@ const std::vector<std::size_t> batches{0, 1, 2, 5, 7, 20};
 const std::vector<std::size_t> ins{0, 1, 2, 3, 4, 5, 7, 8, 9, 11, 15, 16, 17, 19, 31, 32, 33, 35, 63, 64, 65, 67, 131};
 const std::vector<std::size_t> outs{0, 1, 2, 3, 4, 5, 7, 10};
 // Layers whose rows fight for cache lines, in x, in w and in dy, with and without a rest behind the panels and behind
-// the blocks of depth; one whose panels are several; and one larger than L2, with few rows and with one more.
+// the blocks of depth; one whose panels are several; one larger than L2, with few rows and with one more; and as many
+// rows as are worth a copy in the widest registers, and one less.
 const std::vector<Shape> packed{{30, 512, 7},   {5, 1024, 300}, {200, 1024, 9}, {150, 129, 256}, {13, 2048, 13},
-                                {61, 70, 512},  {20, 784, 23},  {2, 1031, 270}, {3, 1031, 270},  {4, 1031, 270}};
+                                {61, 70, 512},  {20, 784, 23},  {2, 1031, 270}, {3, 1031, 270},  {4, 1031, 270},
+                                {47, 1024, 140}, {48, 1024, 140}};
 
 template <class F>
 void for_each_shape(F&& check) {

@@ -3,6 +3,7 @@
 // (kernels/dense.hpp). What becomes of a finished tile is said by a TileEnd, so an update need not store a gradient.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
@@ -161,53 +162,45 @@ TESSERA_INLINE void for_row_blocks(std::size_t rows, F&& f) {
     take(rows, std::integral_constant<std::size_t, 1>{});
 }
 
-// Whether rows of a or b lie so that they fight for the same cache lines, or b is larger than L2.
+// Whether a block of depth of b lies so that its rows fight for the same lines of L1, or b is larger than L2.
 template <class R>
-bool wants_packing(std::size_t ak, std::size_t columns, std::size_t depth) {
-    // Twelve lines 4096 bytes apart, or of any stride with that period, fill their places in L1.
-    const auto fights = [&](std::size_t stride) {
-        const std::size_t period = 4096 | stride * sizeof(R), step = period & (~period + 1);  // at most 4096
-        return depth > 12 * (4096 / step);
-    };
+bool lies_badly(std::size_t columns, std::size_t depth, std::size_t deep) {
+    // Twelve lines 4096 bytes apart, or of any stride with that period, fill their places.
+    const std::size_t period = 4096 | columns * sizeof(R), step = period & (~period + 1);  // at most 4096
     constexpr std::size_t l2 = 1024 * 1024;
-    return depth * columns * sizeof(R) > l2 || fights(columns) || fights(ak);
+    return depth * columns * sizeof(R) > l2 || std::min(depth, deep) > 12 * (4096 / step);
 }
+// Rows of a from which on a copy of b is worth its time. On Zen 4, with 1024 columns: four rows with a copy take twice as
+// long as without, 20 a quarter longer, 128 3 % (AVX-512); with AVX2 10 rows take 1.4 times as long, 20 half as long.
+// Copies of a, whose rows may fight too, never paid.
+template <std::size_t Bytes>
+inline constexpr std::size_t rows_to_pack = Bytes == 64 ? 48 : Bytes == 32 ? 12 : 5;
 
-// Columns go by panels, so that what all rows read of b stays in L1. Where that is wanted both are packed: a once, b a
-// panel at a time. Depth goes by blocks of `deep`, whose sums add up in c; that and nothing else decides the order of a
-// sum.
+// Columns go by panels, so that what all rows read of b stays in L1. Where that pays b is packed, a panel at a time.
+// Depth goes by blocks of `deep`, whose sums add up in c; that and nothing else decides the order of a sum.
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t ldc,
                           std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep,
                           const TileEnd<R>& end) {
     constexpr std::size_t least = 4 * VectorOf<R, Bytes>::lanes, l1 = 24 * 1024;
-    const bool packs = wants_packing<R>(ak, columns, depth);
+    const bool packs = rows >= rows_to_pack<Bytes> && lies_badly<R>(columns, depth, deep);
     deep = deep < depth ? deep : depth;
     const std::size_t fitting = l1 / sizeof(R) / (depth > 0 ? depth : 1);
     const std::size_t panel = packs || fitting < least ? least : fitting - fitting % least;
 
-    const Scratch<R> packed_a(packs ? rows * depth : 0), packed_b(packs ? deep * panel : 0);
+    const Scratch<R> packed(packs ? deep * panel : 0);
     const Scratch<const R*> packed_rows(packs ? deep : 0);
-    if (packs) {
-        for (std::size_t k = 0; k < deep; ++k) packed_rows[k] = packed_b.data() + k * panel;
-        for_row_blocks<R, Bytes>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
-            constexpr std::size_t M = block();
-            for (std::size_t k = 0; k < depth; ++k)
-                for (std::size_t i = 0; i < M; ++i) packed_a[m * depth + k * M + i] = a[k * ak + (m + i) * am];
-        });
-    }
+    for (std::size_t k = 0; k < packed_rows.size(); ++k) packed_rows[k] = packed.data() + k * panel;
     for (std::size_t from = 0, to = 0; from < columns; from = to) {
         to = columns - from < panel + (packs ? 1 : least) ? columns : from + panel;  // no sliver at the end
         for (std::size_t k0 = 0; k0 == 0 || k0 < depth; k0 += deep) {
             const std::size_t n = depth - k0 < deep ? depth - k0 : deep;
             for (std::size_t k = 0; packs && k < n; ++k)
-                std::memcpy(packed_b.data() + k * panel, b[k0 + k] + from, (to - from) * sizeof(R));
+                std::memcpy(packed.data() + k * panel, b[k0 + k] + from, (to - from) * sizeof(R));
             for_row_blocks<R, Bytes>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
                 constexpr std::size_t M = block();
-                outer_rows<R, Bytes, M>(packs ? packed_a.data() + m * depth + k0 * M : a + k0 * ak + m * am,
-                                        packs ? M : ak, packs ? 1 : am, packs ? packed_rows.data() : b + k0,
-                                        packs ? from : 0,
-                                        c + m * ldc, ldc, from, to, n, m * ldc, k0 > 0, end);
+                outer_rows<R, Bytes, M>(a + k0 * ak + m * am, ak, am, packs ? packed_rows.data() : b + k0,
+                                        packs ? from : 0, c + m * ldc, ldc, from, to, n, m * ldc, k0 > 0, end);
             });
             if (deep == 0) break;
         }
@@ -242,8 +235,8 @@ TESSERA_INLINE void add_rows(const R* a, std::size_t ak, const R* const* b, R* s
         s[j] = sum;
     }
 }
-// `outer` for so few rows that packing b costs more than it spares (one row, 1024x1024: 53 instead of 120 us on Zen 4):
-// b is read as it lies, eight rows at a time, and sums wait in c. They add up in the order of `outer`.
+// `outer` for so few rows that a tile of them is idle while it waits for b (one row, 1024x1024: 54 instead of 78 us on
+// Zen 4): b is read eight rows at a time, and sums wait in c. They add up in the order of `outer`.
 inline constexpr std::size_t few_rows = 3;
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void outer_of_few(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows,
@@ -268,7 +261,7 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void outer_sums_body(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c,
                                     std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep,
                                     const TileEnd<R>& end) {
-    if (end.kind == TileEnd<R>::Kind::store && rows <= few_rows && wants_packing<R>(ak, columns, depth))
+    if (end.kind == TileEnd<R>::Kind::store && rows <= few_rows && lies_badly<R>(columns, depth, deep))
         return outer_of_few<R, Bytes>(a, ak, am, b, c, rows, columns, depth, deep);
     outer<R, Bytes>(a, ak, am, b, c, columns, rows, columns, depth, deep, end);
 }
