@@ -35,6 +35,9 @@ struct ConvShape {
     constexpr std::size_t pixels() const { return rows() * columns(); }
     constexpr std::size_t taps() const { return channels * kernel * kernel; }
     constexpr std::size_t image() const { return channels * height * width; }
+    // Numbers of a patch with those that fill its last register: 25 taps in 32 take a third of the time of 25, whose rest
+    // would go number by number.
+    constexpr std::size_t patch() const { return (taps() + 15) / 16 * 16; }
     // The same over an image with its margin of zeros.
     constexpr ConvShape padded() const {
         return {channels, height + 2 * pad, width + 2 * pad, kernel, stride, 0};
@@ -77,7 +80,7 @@ TESSERA_INLINE void to_patches_body(const R* image, R* matrix, ConvShape s) {
     constexpr std::size_t lanes = VectorOf<R, wide>::lanes;
     const std::size_t whole = (s.kernel + lanes - 1) / lanes * lanes, end = s.image(), columns = s.columns();
     for (std::size_t r = 0; r < s.rows(); ++r)
-        for (std::size_t q = 0; q < columns; ++q)
+        for (std::size_t q = 0; q < columns; ++q, matrix += s.patch() - s.taps())
             for (std::size_t c = 0; c < s.channels; ++c)
                 for (std::size_t i = 0; i < s.kernel; ++i, matrix += s.kernel) {
                     const std::size_t at = (c * s.height + r * s.stride + i) * s.width + q * s.stride;
@@ -133,7 +136,7 @@ template <class R>
 class ImageMatrix {
 public:
     explicit ImageMatrix(const ConvShape& s)
-        : shape_(s), matrix_(s.taps() * s.pixels() + matrix_slack), framed_(s.pad > 0 ? s.padded().image() : 0) {
+        : shape_(s), matrix_(s.patch() * s.pixels() + matrix_slack), framed_(s.pad > 0 ? s.padded().image() : 0) {
         std::fill_n(framed_.data(), framed_.size(), R(0));
     }
     R* data() const { return matrix_.data(); }
@@ -185,15 +188,19 @@ void conv(const R* x, const R* w, const R* bias, R* y, std::size_t batch, const 
 template <class R>
 void conv_weight_gradient(const R* dy, const R* x, R* dw, std::size_t batch, const ConvShape& s, std::size_t out) {
     const std::size_t pixels = s.pixels(), taps = s.taps();
+    const std::size_t wide = s.patch();
     const ImageMatrix<R> matrix(s);
-    const RowTable<R> patches(matrix.data(), pixels, taps);
-    const Scratch<R> turned(pixels * out);
-    std::fill_n(dw, out * taps + out, R(0));
+    const RowTable<R> patches(matrix.data(), pixels, wide);
+    const Scratch<R> turned(pixels * out), sums(out * wide + out);
+    std::fill_n(matrix.data(), pixels * wide, R(0));
+    std::fill_n(sums.data(), sums.size(), R(0));
     for (std::size_t b = 0; b < batch; ++b, x += s.image(), dy += out * pixels) {
         matrix.patches(x);
         turn_matrix(dy, turned.data(), out, pixels);
-        affine_update(turned.data(), patches.rows(), dw, pixels, taps, out, {}, {R(-1), R(0), R(0), R(0)});
+        affine_update(turned.data(), patches.rows(), sums.data(), pixels, wide, out, {}, {R(-1), R(0), R(0), R(0)});
     }
+    for (std::size_t o = 0; o < out; ++o) std::copy_n(sums.data() + o * wide, taps, dw + o * taps);
+    std::copy_n(sums.data() + out * wide, out, dw + out * taps);
 }
 template <class R>
 void conv_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, const ConvShape& s, std::size_t out) {
