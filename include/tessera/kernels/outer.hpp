@@ -170,8 +170,8 @@ bool lies_badly(std::size_t columns, std::size_t depth, std::size_t deep) {
     constexpr std::size_t l2 = 1024 * 1024;
     return depth * columns * sizeof(R) > l2 || std::min(depth, deep) > 12 * (4096 / step);
 }
-// Rows of a from which on a copy of b is worth its time. On Zen 4, with 1024 columns: four rows with a copy take twice as
-// long as without, 20 a quarter longer, 128 3 % (AVX-512); with AVX2 10 rows take 1.4 times as long, 20 half as long.
+// Rows of a from which on a copy of b is worth its time. On Zen 4, with 1024 columns: four rows with a copy take twice
+// as long as without, 20 a quarter longer, 128 3 % (AVX-512); with AVX2 10 rows 1.4 times as long, 20 four fifths.
 // Copies of a, whose rows may fight too, never paid.
 template <std::size_t Bytes>
 inline constexpr std::size_t rows_to_pack = Bytes == 64 ? 48 : Bytes == 32 ? 12 : 5;
