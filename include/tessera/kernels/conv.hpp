@@ -35,8 +35,8 @@ struct ConvShape {
     constexpr std::size_t pixels() const { return rows() * columns(); }
     constexpr std::size_t taps() const { return channels * kernel * kernel; }
     constexpr std::size_t image() const { return channels * height * width; }
-    // Numbers of a patch with those that fill its last register: 25 taps in 32 take a third of the time of 25, whose rest
-    // would go number by number.
+    // Numbers of a patch with those that fill its last register: 25 taps in 32 take a third of the time of 25, whose
+    // rest would go number by number.
     constexpr std::size_t patch() const { return (taps() + 15) / 16 * 16; }
     // The same over an image with its margin of zeros.
     constexpr ConvShape padded() const {
