@@ -167,7 +167,7 @@ int main(int argc, char** argv) {
     std::vector<std::unique_ptr<World>> worlds;
     worlds.push_back(std::make_unique<World>("784-10", std::vector<std::size_t>{784, 10}));
     worlds.push_back(std::make_unique<World>("784-100-10", std::vector<std::size_t>{784, 100, 10}));
-    worlds.push_back(std::make_unique<World>("784-512-10", std::vector<std::size_t>{784, 512, 10}));
+    worlds.push_back(std::make_unique<World>("784-512-512-10", std::vector<std::size_t>{784, 512, 512, 10}));
     for (const auto set : {kernels::Set::avx512, kernels::Set::avx2, kernels::Set::portable})
         if (kernels::supported(set))
             for (const auto& world : worlds) world->enter(set);

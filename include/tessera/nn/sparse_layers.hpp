@@ -34,14 +34,14 @@ inline constexpr bool is_pointwise = std::is_same_v<L, Relu> || std::is_same_v<L
 
 // The fixed table: up to which share of active weights a layer of so many outputs is faster on these alone. Zero-filled
 // weights cost a dense step, and filling and gathering beside it. Sparse ones are read once for sixteen examples, or
-// for fewer, and 48 are a block of 32 and one of 16. On Zen 4 whole steps are within 10 % of the faster way in 65
-// (AVX-512), 67 (AVX2) and 63 (portable) of 72 cases (scripts/bench --only sparse_choice); what it misses is most often
-// a layer of ten outputs at density 0.5 and more, by up to a third, and single examples of wide layers at 0.2.
+// for fewer, and 48 are a block of 32 and one of 16. On Zen 4, for whose AVX sets it was made, whole steps are within
+// 10 % of the faster way in 72 (AVX-512), 70 (AVX2) and 62 (portable, which would take more on active weights alone) of
+// 72 cases (scripts/bench --only sparse_choice).
 constexpr bool sparse_pays(std::size_t ones, std::size_t weights, std::size_t outputs, std::size_t batch) {
     const auto tenths = [&]() -> std::size_t {
-        if (batch >= 8) return batch > 32 && batch <= 48 ? 6 : 9;
-        if (outputs < 32) return 1;
-        return batch >= 4 ? 5 : batch >= 2 ? 3 : 2;
+        if (outputs < 32) return batch >= 8 ? 4 : 1;
+        if (batch < 8) return batch >= 4 ? 6 : 3;
+        return batch > 32 && batch <= 48 ? 5 : 9;
     };
     return 10 * ones <= tenths() * weights;
 }
