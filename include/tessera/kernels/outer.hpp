@@ -47,19 +47,22 @@ struct TileEnd {
         using Vec = V<R, Bytes>;
         constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
         const TileEnd& own = *forget(this);
+        // f by address: a reference to a register in memory would lose, for Clang, that it may lie anywhere.
         const auto each = [&](const auto& f) __attribute__((always_inline)) {
 #pragma GCC unroll 8
             for (std::size_t m = 0; m < M; ++m, c = forget(c + ldc))
 #pragma GCC unroll 8
-                for (std::size_t v = 0; v < NV; ++v) f(*reinterpret_cast<Vec*>(c + v * lanes), sum[m][v]);
+                for (std::size_t v = 0; v < NV; ++v) f(c + v * lanes, sum[m][v]);
         };
         if (own.kind == Kind::store && !add) {
-            each([](Vec& x, const Held<R, Bytes>& d) __attribute__((always_inline)) { x = d; });
+            each([](R* x, const Held<R, Bytes>& d) __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) = d; });
         } else if (own.kind == Kind::store) {
-            each([](Vec& x, const Held<R, Bytes>& d) __attribute__((always_inline)) { x += d; });
+            each([](R* x, const Held<R, Bytes>& d) __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) += d; });
         } else if (own.kind == Kind::descend) {
             const R by = own.rate;
-            each([=](Vec& x, const Held<R, Bytes>& d) __attribute__((always_inline)) { x -= by * d; });
+            each([=](R* x, const Held<R, Bytes>& d) __attribute__((always_inline)) {
+                *reinterpret_cast<Vec*>(x) -= by * d;
+            });
         } else {
             const R by = own.rate, back = own.pull;
             const R* to = own.toward + at;
