@@ -221,33 +221,15 @@ void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_
     affine_weight_gradient(dy, RowTable<R>(x, batch, in).rows(), dw, dbias, batch, in, out);
 }
 // The weight gradient and the update in one pass over rows [first, last) of w ([out][in], then out biases) and their
-// biases: dW is never stored. Plain and proximal steps, the hot ones, end in the registers of a tile; steps with other
-// terms go by bands of rows, whose gradients stay in a cache.
+// biases: dW is never stored.
 template <class R>
 void affine_update_rows(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
                         std::size_t first, std::size_t last, const UpdatePulls<R>& pulls,
                         const UpdateNumbers<R>& numbers) {
-    using End = detail::TileEnd<R>;
-    if (numbers.decay == 0 && !pulls.also && !pulls.velocity) {
-        const End end{pulls.toward ? End::Kind::pulled : End::Kind::descend, numbers.rate, numbers.pull, pulls.toward};
-        const std::size_t weight = first * in, bias = out * in + first;
-        outer_sums(dy + first, out, 1, x, w + weight, last - first, in, batch, batch, end.at(weight));
-        column_sums(dy + first, out, w + bias, batch, last - first, end.at(bias));
-        return;
-    }
-    constexpr std::size_t band = 30;  // sixes and fives of rows; 94 KB of 784 inputs
-    const Scratch<R> g(std::min(band, last - first) * std::max(in, std::size_t{1}));
-    const auto move = [&](std::size_t at, std::size_t n) {
-        const auto own = pulls.at(at);
-        update(w + at, g.data(), own.toward, own.also, own.velocity, n, R(1), numbers);
-    };
-    for (std::size_t o = first; o < last; o += band) {
-        const std::size_t rows = std::min(band, last - o);
-        outer_products(dy + o, out, 1, x, g.data(), rows, in, batch, batch);
-        move(o * in, rows * in);
-        column_sums(dy + o, out, g.data(), batch, rows, End{});
-        move(out * in + o, rows);
-    }
+    const auto end = detail::TileEnd<R>::update(pulls, numbers);
+    const std::size_t weight = first * in, bias = out * in + first;
+    outer_sums(dy + first, out, 1, x, w + weight, last - first, in, batch, batch, end.at(weight));
+    column_sums(dy + first, out, w + bias, batch, last - first, end.at(bias));
 }
 template <class R>
 void affine_update(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,

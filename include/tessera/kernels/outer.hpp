@@ -32,14 +32,18 @@ TESSERA_INLINE T* forget(T* p) {
 // tile, which no step notices: loops of their own for each cost every program that trains 3 s to compile.
 template <class R>
 struct TileEnd {
-    enum class Kind : unsigned char { store, descend, pulled };
+    enum class Kind : unsigned char { store, descend, pulled, by_any_term };  // the plain and the proximal step are hot
     Kind kind = Kind::store;
-    R rate = 0, pull = 0;
-    const R* toward = nullptr;
+    UpdatePulls<R> pulls{};
+    UpdateNumbers<R> numbers{};
 
-    TileEnd at(std::size_t j) const { return {kind, rate, pull, toward ? toward + j : nullptr}; }
+    static TileEnd update(const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
+        const bool any = numbers.decay != 0 || pulls.also || pulls.velocity;
+        return {any ? Kind::by_any_term : pulls.toward ? Kind::pulled : Kind::descend, pulls, numbers};
+    }
+    TileEnd at(std::size_t j) const { return {kind, pulls.at(j), numbers}; }
 
-    // `at` is the coordinate of *c among the parameters that `toward` counts from. `add`: a sum to store is added to
+    // `at` is the coordinate of *c among the parameters that `pulls` counts from. `add`: a sum to store is added to
     // what an earlier block of depth left there.
     template <std::size_t Bytes, std::size_t M, std::size_t NV>
     TESSERA_INLINE void tile(R* c, std::size_t ldc, std::size_t at, const Held<R, Bytes> (&sum)[M][NV],
@@ -59,13 +63,13 @@ struct TileEnd {
         } else if (own.kind == Kind::store) {
             each([](R* x, const Held<R, Bytes>& d) __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) += d; });
         } else if (own.kind == Kind::descend) {
-            const R by = own.rate;
+            const R by = own.numbers.rate;
             each([=](R* x, const Held<R, Bytes>& d) __attribute__((always_inline)) {
                 *reinterpret_cast<Vec*>(x) -= by * d;
             });
-        } else {
-            const R by = own.rate, back = own.pull;
-            const R* to = own.toward + at;
+        } else if (own.kind == Kind::pulled) {
+            const R by = own.numbers.rate, back = own.numbers.pull;
+            const R* to = own.pulls.toward + at;
 #pragma GCC unroll 8
             for (std::size_t m = 0; m < M; ++m) {
 #pragma GCC unroll 8
@@ -77,12 +81,41 @@ struct TileEnd {
                 c = forget(c + ldc);
                 to = forget(to + ldc);
             }
+        } else {  // by rows that are not unrolled: a copy of the sums may lie in memory, they themselves must not
+            Held<R, Bytes> d[M * NV];
+#pragma GCC unroll 8
+            for (std::size_t m = 0; m < M; ++m)
+#pragma GCC unroll 8
+                for (std::size_t v = 0; v < NV; ++v) d[m * NV + v] = sum[m][v];
+            const UpdatePulls<R> from = own.pulls.at(at);
+            const UpdateNumbers<R> by = own.numbers;
+#pragma GCC unroll 1
+            for (std::size_t m = 0; m < M; ++m)
+#pragma GCC unroll 8
+                for (std::size_t v = 0; v < NV; ++v)
+                    move_vector<Bytes>(c + m * ldc + v * lanes, m * ldc + v * lanes, d[m * NV + v], from, by);
         }
     }
     TESSERA_INLINE void scalar(R* c, std::size_t j, R sum, bool add) const {
         if (kind == Kind::store) *c = add ? *c + sum : sum;
-        else if (kind == Kind::descend) *c -= rate * sum;
-        else *c -= rate * (sum + pull * (*c - toward[j]));
+        else move(*c, sum, pulls, j, numbers);
+    }
+
+private:
+    template <std::size_t Bytes>
+    TESSERA_INLINE static void move_vector(R* c, std::size_t j, const Held<R, Bytes>& sum,
+                                           const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
+        using Vec = V<R, Bytes>;
+        Vec& x = *reinterpret_cast<Vec*>(c);
+        Held<R, Bytes> d = sum;
+        if (numbers.decay != 0) d += numbers.decay * x;
+        if (pulls.toward) d += numbers.pull * (x - *reinterpret_cast<const Vec*>(pulls.toward + j));
+        if (pulls.also) d += *reinterpret_cast<const Vec*>(pulls.also + j);
+        if (pulls.velocity) {
+            Vec& v = *reinterpret_cast<Vec*>(pulls.velocity + j);
+            v = d = numbers.momentum * v + d;
+        }
+        x -= numbers.rate * d;
     }
 };
 
