@@ -184,7 +184,7 @@ void conv(const R* x, const R* w, const R* bias, R* y, std::size_t batch, const 
             for (std::size_t p = 0; p < pixels; ++p) y[p] += bias[o];
     }
 }
-// dw is followed by the gradient of the biases.
+// dw is followed by the gradient of the biases. What fills patches up is summed with the rest and dropped.
 template <class R>
 void conv_weight_gradient(const R* dy, const R* x, R* dw, std::size_t batch, const ConvShape& s, std::size_t out) {
     const std::size_t pixels = s.pixels(), taps = s.taps();
