@@ -17,6 +17,7 @@ using namespace tessera;
 
 // A fold moves the server's w, given what came up. Nothing to register, nothing to inherit.
 struct Median {
+    static constexpr Offers offers{};
     template <class M>
     void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         if (rows.empty()) return;
@@ -36,6 +37,7 @@ struct Median {
 template <class Fold>
 struct WithSaboteurs {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     FedAvg<> honest{.local = {.rate = 0.05}, .epochs = 2};
     Fold fold{};
     template <class R>

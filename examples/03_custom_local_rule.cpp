@@ -16,6 +16,7 @@
 using namespace tessera;
 
 struct Adam {
+    static constexpr Offers offers{};
     double rate = 0.01, b1 = 0.9, b2 = 0.999, tiny = 1e-8;
 
     template <class R>

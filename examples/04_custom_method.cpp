@@ -19,6 +19,7 @@ using namespace tessera;
 
 struct FedAdmm {
     static constexpr auto by_default = verb::send | verb::serve;  // w goes down, w is served
+    static constexpr auto offers = offer::validate | offer::admits | offer::global;
     rule::Sgd local{};
     std::size_t epochs = 1;
     double rho = 0.1;
@@ -51,7 +52,8 @@ struct FedAdmm {
             for (std::size_t j = 0; j < server.w.size(); ++j)
                 server.w[j] += change.sum[j] / static_cast<R>(server.clients);
     }
-    bool admits(const auto& server, const auto& change) const {  // else `merge` never sees it
+    auto global(const auto& server, const auto&) const { return server.w; }
+    bool admits(const auto& server, Id, const auto& change) const {  // else `merge` never sees it
         return change.sum.size() == server.w.size();
     }
     void validate() const { detail::require_positive(rho, "rho"); }

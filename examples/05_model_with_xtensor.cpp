@@ -21,6 +21,7 @@ struct SoftmaxRegression {
     using Real = R;
     using Table = xt::xtensor<R, 2>;
     static constexpr std::size_t inputs = Width;
+    static constexpr auto offers = offer::input_width;  // which of the optional names it has
     static constexpr std::array<Segment, 2> segments{
         Segment{.name = "weight", .shape = {Classes, Width, 1, 1}, .rank = 2},
         Segment{.name = "bias", .offset = Classes * Width, .shape = {Classes, 1, 1, 1}}};

@@ -44,17 +44,19 @@ int main() {
     Server<Method, Net> server(setup, devices.size());
     std::size_t counted = 0, damaged = 0, repeated = 0, late = 0;
     Bytes kept;
+    Id last = 0;
     for (std::size_t round = 0; round < rounds; ++round) {
         const Plan plan = sample::Everyone{}.plan(Key{setup.settings.seed}, round, candidates);
         server.open_round(plan);
-        if (round > 0) late += server.receive(kept) == Verdict::stale;
+        if (round > 0) late += server.receive(last, kept) == Verdict::stale;
         for (const Seat& seat : plan) {
             Bytes upload = devices[seat.client]->answer(server.download(seat.client));
             kept = upload;
+            last = seat.client;  // who speaks is for the transport to know
             upload[upload.size() / 2] ^= std::byte{1};  // one bit falls over on the way
-            damaged += server.receive(upload) == Verdict::malformed;
-            counted += server.receive(kept) == Verdict::accepted;
-            repeated += server.receive(kept) == Verdict::duplicate;
+            damaged += server.receive(last, upload) == Verdict::malformed;
+            counted += server.receive(last, kept) == Verdict::accepted;
+            repeated += server.receive(last, kept) == Verdict::duplicate;
         }
         const Outcome outcome = server.close_round();
         std::printf("round %zu: %zu merged, %zu refused\n", round, outcome.merged,

@@ -18,6 +18,7 @@ using Net = nn::Dnn<60, 20, 10>;
 
 // Known when compiling: a network in which it finds nothing does not compile.
 struct BiasesAndHead {
+    static constexpr Offers offers{};
     static constexpr bool selects(const Segment& s) {
         return s.part == Part::head || s.name.view().ends_with(".bias");
     }
@@ -25,6 +26,7 @@ struct BiasesAndHead {
 
 // A choice with a setting: the smallest segments, as long as they fit on a device.
 struct Fits {
+    static constexpr Offers offers{};
     std::size_t numbers = 64;
     bool selects(const Segment& s) const { return s.size() <= numbers; }
 };

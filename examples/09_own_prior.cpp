@@ -21,8 +21,7 @@ using namespace tessera;
 
 // mu = w - radius g / |g|, g = grad f(w; b): the step has one length for all clients.
 struct Sphere {
-    static constexpr bool starts_at_mean = true;  // theta starts at mu, as for the paper's lg
-    static constexpr bool remembers = false;      // me.w_last is not read
+    static constexpr auto offers = offer::validate | offer::starts_at_mean | offer::forgets;
     double radius = 0.05;
 
     template <class M, class R = real<M>>

@@ -18,6 +18,7 @@ using namespace tessera;
 
 // Of each tensor as many as before: those with the largest |w - rate g|.
 struct LookAhead {
+    static constexpr auto offers = offer::validate;
     double density = 0.5, rate = 0.1;
 
     Mask first(Layout layout, Key key) const {

@@ -20,6 +20,7 @@ using namespace tessera;
 
 // q0_j(x) = 1 / (1 + exp(-<a, x> - b_j)),  psi = (a, b)
 struct OneDirection {
+    static constexpr Offers offers{};
     Vec<Segment> segments(const Routes& r) const {
         return {{.name = "a", .offset = 0, .shape = {r.inputs, 1, 1, 1}, .fan_in = r.inputs},
                 {.name = "b", .offset = r.inputs, .shape = {r.blocks, 1, 1, 1}}};

@@ -38,6 +38,7 @@ constexpr std::size_t batch = 64, batches = 10;
 // The network without its ghosts.
 struct Plain {
     using Real = float;
+    static constexpr Offers offers{};
     Net net{};
     Layout layout() const { return net.layout(); }
     std::size_t outputs() const { return net.outputs(); }

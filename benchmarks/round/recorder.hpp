@@ -26,6 +26,7 @@ struct Walked {
 template <class M>
 struct Recorder {
     using Real = t::real<M>;
+    static constexpr t::Offers offers{};
     M model{};
     Walked* walked = nullptr;
 

@@ -22,6 +22,7 @@ namespace mine {
 // [masking]
 // Every few rounds a mask of the same density, drawn anew: what a search has to beat.
 struct Redrawn {
+    static constexpr auto offers = offer::validate;
     double density = 0.5;
     std::size_t every = 10;
 

@@ -27,6 +27,7 @@ using Net = nn::Dnn<60, 20, 10>;
 // FedAlt the other way round: u first with v fixed, then v with the new u fixed.
 template <class Local>
 struct SharedFirst {
+    static constexpr Offers offers{};
     Local v{}, u{};
     std::size_t epochs = 1;
 

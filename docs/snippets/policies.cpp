@@ -32,6 +32,7 @@ namespace mine {
 // [rule]
 // Sign descent (Bernstein et al., ICML 2018): x -= rate * sign(m), m = momentum m + (1 - momentum) d.
 struct SignSgd {
+    static constexpr auto offers = offer::validate;
     double rate = 0.001;
     double momentum = 0.9;  // in [0, 1)
 
@@ -69,6 +70,7 @@ struct SignSgd {
 // [fold]
 // Coordinate-wise median of the cohort. Ignores weights; not linear, so the cohort is kept in memory.
 struct Median {
+    static constexpr Offers offers{};
     template <class M>
     void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         if (rows.empty()) return;
@@ -88,6 +90,7 @@ struct Median {
 // No coordinate moves further than `most` in a round, whatever the inner fold says.
 template <class Inner = fold::Mean>
 struct Bounded {
+    static constexpr auto offers = offer::validate;
     double most = 0.1;
     Inner inner{};
 
@@ -110,6 +113,7 @@ struct Bounded {
 // [sampler]
 // Every client takes part with the same probability, on its own coin. A round may be empty.
 struct Coin {
+    static constexpr Offers offers{};
     double probability = 0.1;  // in [0, 1]
 
     Plan plan(Key key, std::size_t round, std::span<const Candidate> candidates) const {
@@ -132,6 +136,7 @@ struct Coin {
 // [executor]
 // The last task first: a run must not notice.
 struct Backwards {
+    static constexpr Offers offers{};
     std::size_t concurrency() const { return 1; }
 
     template <class Body>
@@ -198,6 +203,7 @@ static_assert(nn::Layer<Tanh, float>);
 template <std::size_t Features, class R = double>
 struct Line {
     using Real = R;
+    static constexpr Offers offers{};
     static constexpr std::array<Segment, 1> segments{
         Segment{.name = "slope", .part = Part::head, .shape = {Features, 1, 1, 1}, .fan_in = Features}};
 

@@ -26,7 +26,7 @@ namespace mine {
 // [prior]
 // mu = w - eta (w - theta): the mean lies between the global and the personal model. Phi_i = 1/2 |w - theta_i|^2.
 struct Halfway {
-    static constexpr bool remembers = false;  // me.w_last is not read, so clients need not keep it
+    static constexpr auto offers = offer::validate | offer::pull_back | offer::forgets;
     double eta = 0.5;
 
     template <class R>

@@ -39,6 +39,7 @@ void expect(const char* what, bool holds) {
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct Cautious {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    static constexpr auto offers = offer::validate;
     Local local{};
     Fold fold{};
     std::size_t epochs = 1;
@@ -170,7 +171,7 @@ void endpoints() {
     for (Id k = 0; k < 2; ++k) {                       // the third device does not answer
         const Bytes down = server.download(k);         // bytes to send
         const Bytes up = devices[k].visit(down);       // on the device
-        const Verdict verdict = server.receive(up);    // bytes that came back
+        const Verdict verdict = server.receive(k, up);    // bytes that came back
         if (verdict != Verdict::accepted) std::puts("refused");
     }
     const Outcome outcome = server.close_round();

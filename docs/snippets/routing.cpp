@@ -22,6 +22,7 @@ namespace mine {
 // [gate]
 // One share for each block, learnt, the same for all examples: q0_j = 1 / (1 + exp(-psi_j)).
 struct PerBlock {
+    static constexpr Offers offers{};
     Vec<Segment> segments(const Routes& routes) const { return {{.name = "logit", .shape = {routes.blocks, 1, 1, 1}}}; }
     template <class R>
     void operator()(const Routes& routes, In<R> psi, const Batch<R>&, Out<R> q0, Out<R>) const {

@@ -18,6 +18,7 @@ using namespace tessera;
 // [rule]
 // Gradient descent whose first steps of a visit are short: step k of `gentle` moves by k/gentle of the rate.
 struct GentleSgd {
+    static constexpr auto offers = offer::validate;
     double rate = 0.1;
     double gentle = 5;
 

@@ -16,6 +16,7 @@ using namespace tessera;
 // Two models at the server. A client joins the one that errs less on its data, and trains that one.
 struct Camps {
     static constexpr auto by_default = Verbs{};  // every verb is written below
+    static constexpr auto offers = offer::admits | offer::no_global;
     rule::Sgd local{};
     std::size_t epochs = 1;
 
@@ -44,7 +45,7 @@ struct Camps {
         mean_of(server.first, uploads, 1);
         mean_of(server.second, uploads, 2);
     }
-    bool admits(const auto& server, const auto& upload) const {  // others are refused and counted
+    bool admits(const auto& server, Id, const auto& upload) const {  // others are refused and counted
         return upload.x.size() == server.first.size();
     }
     template <class M, class R = real<M>>

@@ -47,6 +47,7 @@ namespace {
 
 // FedAvg on all but the adapters, which stay at their first values: what a backbone is made with.
 struct AllButAdapters {
+    static constexpr tessera::Offers offers{};
     Sgd local{};
     std::size_t epochs = 1;
     void operator()(const auto& at, auto& w, const auto&, const auto& common) const {

@@ -26,7 +26,7 @@ using tessera::rule::Sgd;
 
 template <Aggregate Usual>
 struct MaskedFold {
-    static constexpr bool masked = true;
+    static constexpr auto offers = tessera::offer::masked;
     Aggregate aggregate = Usual;
 
     template <class M>

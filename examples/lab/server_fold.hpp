@@ -25,6 +25,7 @@ enum class AdamForm : std::uint8_t { reddi, torch };
 constexpr std::array<std::string_view, 2> words_of(AdamForm) { return {"reddi", "torch"}; }
 
 struct ServerFold {
+    static constexpr auto offers = tessera::offer::validate;
     static constexpr double own = -1;  // the optimizer's own
 
     Server server = Server::mean;

@@ -207,6 +207,7 @@ public:
 
 class TracedExecutor {
 public:
+    static constexpr auto offers = tessera::offer::validate;
     TracedExecutor(std::size_t threads, Trace* trace) : team_{threads}, trace_(trace) {}
 
     std::size_t concurrency() const { return team_.concurrency(); }

@@ -2,7 +2,7 @@
 // The laws of the contracts, for policies of your own, in whatever test framework you use:
 //
 //   conformance::fold<F>()              empty, single and equal cohorts, order, weights, streaming, memory, masks
-//   conformance::method<Me>()           repeatability, threads, wire, resume, serving, relabelling, rate 0
+//   conformance::method<Me>()           repeatability, threads, wire, borders, resume, serving, relabelling, rate 0
 //   conformance::check_gradients(model) gradients by central differences, fused steps by gradients
 //
 // Each returns one sentence per broken law; none means passed. `require` throws them instead:
@@ -23,6 +23,7 @@
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/bytes.hpp>
+#include <tessera/core/form.hpp>
 #include <tessera/data/synthetic.hpp>
 #ifdef _OPENMP
 #include <tessera/exec/openmp.hpp>
@@ -228,12 +229,30 @@ private:
 
 // The last task first: whoever shares something between visits is found out.
 struct Backwards {
+    static constexpr Offers offers{};
     std::size_t concurrency() const { return 1; }
     template <class Body>
     void for_each(std::size_t tasks, Body&& body) const {
         for (std::size_t task = tasks; task-- > 0;) body(task, std::size_t{0});
     }
 };
+
+// use(copy) for every vector of numbers in a value, each time with that one a number short; of many the first few.
+template <class T, class Use>
+void each_shortened(const T& value, Use&& use) {
+    for (std::size_t turn = 0; turn < 12; ++turn) {
+        T copy = value;
+        std::size_t at = 0;
+        bool done = false;
+        for_each_vector(copy, [&](auto& x) {
+            if (x.empty() || at++ != turn) return;
+            x.pop_back();
+            done = true;
+        });
+        if (!done) return;
+        if (form_of(copy) != form_of(T{})) use(copy);  // a vector of one number is fresh without it
+    }
+}
 
 template <class Me, class M>
 class MethodBench {
@@ -256,6 +275,7 @@ public:
         auto wired = make();
         wired.over_the_wire();
         law(trace(wired) == expected, "messages that went through their bytes act the same");
+        check_borders(straight);
         check_resume(expected);
         check_serving(expected);
         if (laws_.relabels) check_relabelling(straight);
@@ -284,6 +304,46 @@ private:
         }
         law(sound, "rounds on a harmless toy task count, and end in finite numbers");
         return states;
+    }
+
+    // What is a number short is refused, both ways and in both states: else somebody reads past its end.
+    void check_borders(const Run& run) {
+        const std::size_t parameters = run.setup().initial.size(), round = run.rounds_done();
+        Server<Me, M> server(run.setup(), run.size(), run.public_data(),
+                             {&run.data().pool().examples(), run.data().split().server});
+        server.restore(run.server(), round);
+        Workspace<R> workspace;
+        for (Id k = 0; k < run.size(); ++k) {
+            const auto data = run.data()[k];
+            each_shortened(server.send(k), [&](const auto& down) {
+                bool refused = false;
+                try {
+                    Client<Me, M>(run.setup(), k, data, run.client(k))
+                        .visit(io::encode_frame(io::Kind::download, parameters, round, k, down));
+                } catch (const WireError&) {
+                    refused = true;
+                }
+                law(refused, "a download that is a number short is refused (does `takes` look at every vector?)");
+            });
+            const auto up = Client<Me, M>(run.setup(), k, data, run.client(k)).visit(server.send(k), round, workspace);
+            server.open_round({{.client = k}});
+            each_shortened(up, [&](const auto& changed) {
+                law(server.accept(k, changed) != Verdict::accepted,
+                    "an upload that is a number short is refused (does `admits` look at every vector?)");
+            });
+            server.abandon_round();
+            const Client<Me, M> client(run.setup(), k, data);
+            law(client.keeps(run.client(k), workspace), "a client keeps its own state (what does `keeps` say?)");
+            each_shortened(run.client(k), [&](const auto& state) {
+                law(!client.keeps(state, workspace),
+                    "a client's state that is a number short is refused (does `keeps` look at every vector?)");
+            });
+        }
+        law(server.holds(run.server()), "the server's own state is one that it holds (what does `holds` say?)");
+        each_shortened(run.server(), [&](const auto& state) {
+            law(!server.holds(state),
+                "a server's state that is a number short is refused (does `holds` look at every vector?)");
+        });
     }
 
     void check_resume(const Trace& expected) {

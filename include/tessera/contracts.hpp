@@ -2,15 +2,18 @@
 // The contracts: model, rule, fold, method, plan, executor, and the values between them.
 #pragma once
 
+#include <tessera/contracts/capabilities.hpp>
 #include <tessera/contracts/divergence.hpp>
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/fold.hpp>
 #include <tessera/contracts/gate.hpp>
+#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/model.hpp>
 #include <tessera/contracts/plan.hpp>
+#include <tessera/contracts/policy.hpp>
 #include <tessera/contracts/prior.hpp>
 #include <tessera/contracts/private.hpp>
 #include <tessera/contracts/routable.hpp>

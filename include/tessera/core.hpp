@@ -12,10 +12,12 @@
 #include <tessera/core/crew.hpp>
 #include <tessera/core/denormals.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/form.hpp>
 #include <tessera/core/function_ref.hpp>
 #include <tessera/core/hash.hpp>
 #include <tessera/core/layout.hpp>
 #include <tessera/core/mask.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/core/reflect.hpp>
 #include <tessera/core/scope.hpp>

@@ -10,6 +10,7 @@ using namespace tessera;
 
 struct Bare {
     using Real = float;
+    static constexpr Offers offers{};
     Layout layout() const { return {}; }
     std::size_t outputs() const { return 1; }
     double gradient(In<float>, const Batch<float>&, Out<float>) const { return 0; }

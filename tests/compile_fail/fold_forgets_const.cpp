@@ -15,6 +15,7 @@ using namespace tessera;
 #endif
 
 struct First {
+    static constexpr Offers offers{};
     template <class M>
     void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) PROMISE {
         w.assign(rows[0].x.begin(), rows[0].x.end());

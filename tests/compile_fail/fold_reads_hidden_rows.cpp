@@ -13,6 +13,7 @@ using namespace tessera;
 
 template <class Inner>
 struct Peek {
+    static constexpr Offers offers{};
     Inner inner{};
     template <class R>
     struct Memory {

@@ -9,6 +9,7 @@
 using namespace tessera;
 
 struct Counting {
+    static constexpr Offers offers{};
     template <class R>
     struct Memory {
         std::uint64_t rounds = 0;

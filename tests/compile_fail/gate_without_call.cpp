@@ -9,6 +9,7 @@
 using namespace tessera;
 
 struct Mine {
+    static constexpr Offers offers{};
     Vec<Segment> segments(const Routes&) const { return {}; }
     template <class R>
 #ifdef TESSERA_GOOD

@@ -8,6 +8,7 @@ using namespace tessera;
 
 struct Mine {
     using Real = float;
+    static constexpr auto offers = offer::features;
     static constexpr std::array<Segment, 1> segments{Segment{.name = "w"}};
     Layout layout() const { return segments; }
     std::size_t outputs() const { return 1; }

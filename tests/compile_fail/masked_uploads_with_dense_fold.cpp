@@ -9,6 +9,7 @@
 using namespace tessera;
 
 struct First {
+    static constexpr Offers offers{};
     template <class M>
     void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         w.assign(rows[0].x.begin(), rows[0].x.end());
@@ -17,6 +18,7 @@ struct First {
 template <class Fold>
 struct OneNumber {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     Fold fold{};
     template <class R>
     struct Upload {

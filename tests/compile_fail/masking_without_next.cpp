@@ -10,6 +10,7 @@
 using namespace tessera;
 
 struct Wander {
+    static constexpr Offers offers{};
     Mask first(Layout layout, Key key) const { return mask::drawn(layout, 0.5, mask::Distribution::uniform, key); }
     template <class R>
 #ifdef TESSERA_GOOD

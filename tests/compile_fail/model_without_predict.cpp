@@ -9,6 +9,7 @@ using namespace tessera;
 
 struct Constant {
     using Real = float;
+    static constexpr Offers offers{};
     static constexpr std::array<Segment, 1> segments{Segment{.name = "bias", .shape = {10, 1, 1, 1}}};
 
     Layout layout() const { return segments; }

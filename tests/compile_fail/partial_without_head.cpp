@@ -9,6 +9,7 @@ using namespace tessera;
 
 struct Mine {
     using Real = float;
+    static constexpr Offers offers{};
 #ifdef TESSERA_GOOD
     static constexpr Part last = Part::head;
 #else

@@ -9,6 +9,7 @@
 using namespace tessera;
 
 struct Mine {
+    static constexpr Offers offers{};
     template <class R>
 #ifdef TESSERA_GOOD
     void operator()(const auto&, const Vec<R>& w, const Drawn<R>&, const Personal<R>&, Vec<R>& mu) const {

@@ -15,6 +15,7 @@ using namespace tessera;
 #endif
 
 struct Still {
+    static constexpr Offers offers{};
     template <class M>
     double step(const Site<M>&, Vec<real<M>>&, const Batch<real<M>>&, const Terms<real<M>>&, Nothing&) PROMISE {
         return 0;

@@ -9,6 +9,7 @@
 using namespace tessera;
 
 struct Still {
+    static constexpr Offers offers{};
     template <class M>
 #ifdef TESSERA_GOOD
     double step(const Site<M>&, Vec<real<M>>&, const Batch<real<M>>&, const Terms<real<M>>&, Nothing&) const {

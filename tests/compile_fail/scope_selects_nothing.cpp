@@ -16,6 +16,7 @@ using Own = scope::Adapter;
 
 struct Mine {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     rule::Sgd local{};
     fold::Mean fold{};
 

@@ -10,6 +10,7 @@ using namespace tessera;
 
 struct Mine {
     static constexpr auto by_default = verb::open | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     rule::Sgd local{};
     fold::Mean fold{};
 

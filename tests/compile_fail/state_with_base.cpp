@@ -15,6 +15,7 @@ struct Seen {
 };
 struct Mine {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     rule::Sgd local{};
     fold::Mean fold{};
 

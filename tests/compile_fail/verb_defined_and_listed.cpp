@@ -16,6 +16,7 @@ struct Mine {
         verb::open | verb::merge | verb::serve | verb::send
 #endif
         ;
+    static constexpr Offers offers{};
     rule::Sgd local{};
     fold::Mean fold{};
 

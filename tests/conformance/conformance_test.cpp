@@ -44,7 +44,7 @@ enum class Wrong { nothing, forgets_weights, reads_order, adds_weights, ignores_
 
 template <Wrong W>
 struct Average {
-    static constexpr bool masked = W == Wrong::ignores_absence;
+    static constexpr Offers offers = offer::when(W == Wrong::ignores_absence, offer::masked);
     mutable std::uint64_t calls = 0;  // where memory does not belong
     template <class M>
     void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
@@ -72,6 +72,7 @@ struct Average {
 
 // Linear, but streams with another arithmetic than it keeps.
 struct StreamsDifferently : fold::Mean {
+    static constexpr auto offers = offer::streams | offer::abreast;
     template <class M>
     void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         double total = 0;
@@ -82,11 +83,11 @@ struct StreamsDifferently : fold::Mean {
         }
         for (std::size_t j = 0; j < w.size(); ++j) w[j] = total > 0 ? static_cast<real<M>>(sum[j] / total) : w[j];
     }
-    static constexpr bool masked = false;
 };
 
 // Remembers in a form that cannot be written down.
 struct Unwritable {
+    static constexpr auto offers = offer::keeps;
     template <class R>
     struct Memory {
         std::map<int, R> seen;
@@ -96,6 +97,7 @@ struct Unwritable {
         Nothing nothing;
         fold::Mean{}.fold(hub, w, rows, nothing);
     }
+    bool keeps(const auto&, std::size_t) const { return true; }
 };
 
 // ---- wrong methods
@@ -114,6 +116,7 @@ std::array<std::atomic<std::uint64_t>, 16> visits_of_each{};
 
 struct Bent {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     rule::Sgd local{};
     fold::Mean fold{};
     Bend how = Bend::counts_in_client;
@@ -142,6 +145,7 @@ struct Bent {
 std::atomic<std::uint64_t> times_served{0};
 struct AnswersDifferently {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    static constexpr Offers offers{};
     rule::Sgd local{};
     fold::Mean fold{};
     auto visit(const auto& at, auto w, Nothing&) const {
@@ -157,6 +161,7 @@ struct AnswersDifferently {
 // Keeps something for each client, and has nothing for a stranger.
 struct ServesMembersOnly {
     static constexpr auto by_default = verb::serve;
+    static constexpr auto offers = offer::no_global;
     rule::Sgd local{};
     template <class R>
     struct Server {
@@ -185,6 +190,7 @@ struct ServesMembersOnly {
 // A personal model that moves whatever the rate; the server's w is FedAvg's.
 struct DriftsAtHome {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    static constexpr Offers offers{};
     rule::Sgd local{};
     fold::Mean fold{};
     template <class R>
@@ -206,6 +212,7 @@ struct DriftsAtHome {
 // Nothing is called w, no client keeps anything, and a visit reads its client's number.
 struct NumbersItsModels {
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers = offer::admits | offer::no_global;
     rule::Sgd local{};
     double step = 0.1;
     template <class R>
@@ -226,6 +233,7 @@ struct NumbersItsModels {
         w[0] += R(step * (1 + at.id));
         return up(at, std::move(w));
     }
+    bool admits(const auto& server, Id, const auto& up) const { return up.x.size() == server.models[0].size(); }
     template <class R>
     void merge(const auto&, Server<R>& server, std::span<const Up<R>> uploads) const {
         auto& model = server.models[0] = Vec<R>(uploads[0].x.size());

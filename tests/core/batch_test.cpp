@@ -51,6 +51,7 @@ std::vector<Index> ids_of(const Batch<double>& b) { return {b.ids().begin(), b.i
 // A site needs a model only to know its type of numbers.
 struct Unused {
     using Real = double;
+    static constexpr Offers offers{};
 };
 struct Client {
     std::vector<Index> ids;

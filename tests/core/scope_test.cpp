@@ -41,11 +41,13 @@ Ranges chosen(const char* text) { return ranges(on(scope::Chosen(text), Toy{}));
 
 // A choice with settings: the first `count` segments.
 struct First {
+    static constexpr Offers offers{};
     std::size_t count = 1;
     bool selects(const Segment& s) const { return s.offset < Toy::segments[count].offset; }
 };
 // Client 0 has no norm.
 struct Unequal {
+    static constexpr auto offers = offer::has;
     static constexpr bool selects(const Segment& s) { return scope::Norm::selects(s) || scope::Head::selects(s); }
     bool has(const Segment& s, Id client) const { return client != 0 || s.part == Part::head; }
 };

@@ -374,21 +374,26 @@ TEST_CASE("wrong settings and a server without data are refused in a sentence, a
 
     Hub<Net<float>> hub;
     const fold::Relax<fold::Distill<>> fold;
-    CHECK_NOTHROW(check_hub(fold, hub.site()));
+    const Vec<float> w(Net<float>::parameters);
+    CHECK_NOTHROW(check_hub(fold, hub.site(), w));
+    CHECK_THROWS_WITH_AS(check_hub(fold, hub.site(), Vec<float>(w.size() - 1)),
+                         "distillation asks whole models, and what this method's clients send has 38 of the model's 39 "
+                         "parameters: share all of them",
+                         ConfigError);
     auto choosing = fold;
     choosing.inner.select = fold::Select::best_val_or_init;
-    CHECK_THROWS_WITH_AS(check_hub(choosing, hub.site()),
+    CHECK_THROWS_WITH_AS(check_hub(choosing, hub.site(), w),
                          "select=best_val_or_init needs labelled examples at the server: split the data with a share "
                          "for it, or keep the last student (select=last)",
                          ConfigError);
     hub.ids.clear();
-    CHECK_THROWS_WITH_AS(check_hub(fold, hub.site()),
+    CHECK_THROWS_WITH_AS(check_hub(fold, hub.site(), w),
                          "distillation needs public examples at the server: give the federation `aux`, or split the "
                          "data with a share for the server",
                          ConfigError);
     auto never = fold;
     never.inner.kd_rounds = 0;
-    CHECK_NOTHROW(check_hub(never, hub.site()));
+    CHECK_NOTHROW(check_hub(never, hub.site(), w));
 }
 
 }  // namespace distill_test

@@ -47,6 +47,12 @@ Vec<R> folded(const F& fold, Vec<R> w, const std::vector<Row<R>>& rows, std::siz
 }
 }  // namespace
 
+// Somebody's own sampler, which does not say how it draws: the worst is assumed.
+struct Unsaid {
+    static constexpr Offers offers{};
+    Plan plan(Key, std::size_t, std::span<const Candidate> all) const { return {{all[0].client, true}}; }
+};
+
 TEST_CASE_TEMPLATE("by hand: each update is cut to the norm, the sum is divided by a fixed number", R, float, double) {
     static_assert(LinearFold<Hidden, Any<R>> && accepts_masks<Hidden>);
     const Vec<R> w{1, 1}, far{4, 5}, near{R(1.3), R(1.4)};  // updates (3, 4) and (0.3, 0.4)
@@ -201,9 +207,6 @@ TEST_CASE("in a cohort of fixed size another takes the seat: the sum moves by tw
     CHECK(is(ledger(sample::Uniform{2}), 1, 1.5));
     CHECK(is(ledger(sample::Everyone{}), 1, 3));
     CHECK(is(ledger(sample::Poisson{0.25}), 0.25, 3));
-    struct Unsaid {  // somebody's own sampler: the worst is assumed
-        Plan plan(Key, std::size_t, std::span<const Candidate> all) const { return {{all[0].client, true}}; }
-    };
     CHECK(is(ledger(Unsaid{}), 1, 1.5));
 }
 

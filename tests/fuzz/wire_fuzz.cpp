@@ -13,6 +13,7 @@
 #include <tessera/runtime/client.hpp>
 #include <tessera/runtime/server.hpp>
 
+#include "../support/speaker.hpp"
 #include "../support/toy_data.hpp"
 
 namespace {
@@ -81,11 +82,11 @@ bool feed_server(std::span<const std::byte> bytes) {
     World& w = world();
     w.reset();
     const auto before = print_of(w.server.state());
-    const Verdict verdict = w.server.receive(bytes);
+    const Verdict verdict = w.server.receive(support::speaker(bytes), bytes);
     const bool accepted = verdict == Verdict::accepted;
     demand(accepted == is_asked_for(bytes, w.setup.initial.size()));
     demand(print_of(w.server.state()) == before);  // nothing moves before the round is closed
-    if (accepted) demand(w.server.receive(bytes) == Verdict::duplicate);
+    if (accepted) demand(w.server.receive(support::speaker(bytes), bytes) == Verdict::duplicate);
     const auto outcome = w.server.close_round();
     demand(outcome.merged == accepted);
     demand(outcome.verdicts[static_cast<std::size_t>(verdict)] == 1);

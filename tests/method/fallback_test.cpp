@@ -31,6 +31,7 @@ namespace {
 // A model that always answers with one class, the one w names, so that everybody's score can be written down.
 struct Constant {
     using Real = float;
+    static constexpr Offers offers{};
     static constexpr std::array<Segment, 1> segments{Segment{.name = "w", .part = Part::head}};
     Layout layout() const { return segments; }
     std::size_t outputs() const { return 2; }
@@ -49,11 +50,13 @@ struct Constant {
 // The server says class 0, the client's own model class 1. The upload tells how many examples the visit saw.
 struct Opposite {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    static constexpr auto offers = offer::keeps;
     fold::Mean fold{};
     template <class R>
     struct Client {
         Vec<Index> seen;
     };
+    bool keeps(const auto&, const auto&, std::size_t) const { return true; }
     auto visit(const auto& at, auto w, auto& me) const {
         me.seen.assign(at.ids.begin(), at.ids.end());
         return up(at, std::move(w));
@@ -154,10 +157,10 @@ TEST_CASE("a decorated method refuses the uploads that it refuses alone") {
     };
     const std::size_t d = nn::Mclr<support::Toy::width, support::Toy::classes>::parameters;
     CHECK(verdict(Fallback<Mtl<>>{}, d) == Verdict::accepted);
-    CHECK(verdict(Fallback<Mtl<>>{}, 1) == Verdict::wrong_size);
+    CHECK(verdict(Fallback<Mtl<>>{}, 1) == Verdict::not_admitted);
     CHECK(verdict(Fallback<FedAvg<>>{}, d) == Verdict::accepted);
-    CHECK(verdict(Fallback<FedAvg<>>{}, 1) == Verdict::wrong_size);
-    CHECK(verdict(KnnPer<Mtl<>>{}, 1) == Verdict::wrong_size);
+    CHECK(verdict(Fallback<FedAvg<>>{}, 1) == Verdict::not_admitted);
+    CHECK(verdict(KnnPer<Mtl<>>{}, 1) == Verdict::not_admitted);
 }
 
 TEST_CASE("a share that leaves nothing to train or to judge on is refused") {

@@ -135,9 +135,9 @@ TEST_CASE("wrong settings and uploads are refused") {
                          ConfigError);
     const FedAmp<> method;
     const auto server = holding({0, 1});
-    CHECK(method.admits(server, FedAmp<>::Upload<double>{Vec<double>(1), 1}));
-    CHECK_FALSE(method.admits(server, FedAmp<>::Upload<double>{Vec<double>(2), 1}));
-    CHECK_FALSE(method.admits(server, FedAmp<>::Upload<double>{Vec<double>(1), 2}));
+    CHECK(method.admits(server, 1, FedAmp<>::Upload<double>{Vec<double>(1), 1}));
+    CHECK_FALSE(method.admits(server, 1, FedAmp<>::Upload<double>{Vec<double>(2), 1}));
+    CHECK_FALSE(method.admits(server, 1, FedAmp<>::Upload<double>{Vec<double>(1), 2}));
 }
 
 }  // namespace fedamp_test

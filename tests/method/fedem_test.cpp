@@ -143,7 +143,7 @@ TEST_CASE("wrong settings, downloads and uploads are refused") {
     const auto fits = [&](std::vector<std::size_t> sizes, double weight) {
         FedEm<>::Upload<float> up{{}, weight};
         for (const auto size : sizes) up.models.push_back(Vec<float>(size));
-        return FedEm<>{}.admits(run.server(), up);
+        return FedEm<>{}.admits(run.server(), 0, up);
     };
     const std::size_t d = Net::parameters;
     CHECK(fits({d, d}, 1));

@@ -76,6 +76,7 @@ struct Broken : Line {
 // Lots by a client's number: what a method must not do.
 struct ByNumber {
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers = offer::no_global;
     FedFomo<> inner{};
     template <class R> using Server = FedFomo<>::Server<R>;
     template <class R> using Client = FedFomo<>::Client<R>;
@@ -319,18 +320,18 @@ TEST_CASE("wrong settings, uploads and downloads are refused") {
     const FedFomo<>::Server<double> server{Vec<detail::Known<double>>(3), 2, 0};
     using Upload = FedFomo<>::Upload<double>;
     const Vec<double> w(2);
-    CHECK(method.admits(server, Upload{w, {{1, 0.5}, {2, -1}}, 0, 7}));
-    CHECK_FALSE(method.admits(server, Upload{Vec<double>(1), {}, 0, 7}));
-    CHECK_FALSE(method.admits(server, Upload{w, {}, 3, 7}));
-    CHECK_FALSE(method.admits(server, Upload{w, {{3, 0.5}}, 0, 7}));
-    CHECK_FALSE(method.admits(server, Upload{w, {{1, 0.5}, {2, 1}, {1, 1}}, 0, 7}));
+    CHECK(method.admits(server, 0, Upload{w, {{1, 0.5}, {2, -1}}, 0, 7}));
+    CHECK_FALSE(method.admits(server, 0, Upload{Vec<double>(1), {}, 0, 7}));
+    CHECK_FALSE(method.admits(server, 0, Upload{w, {}, 3, 7}));
+    CHECK_FALSE(method.admits(server, 0, Upload{w, {{3, 0.5}}, 0, 7}));
+    CHECK_FALSE(method.admits(server, 0, Upload{w, {{1, 0.5}, {2, 1}, {1, 1}}, 0, 7}));
 
     const auto data = around({2, 4});
     const Setup<FedFomo<>, Line> setup({}, {}, {.batch = 0}, Vec<double>{1});
     Client<FedFomo<>, Line> client(setup, 0, data[0]);
     Workspace<double> workspace;
     CHECK_THROWS_WITH_AS(client.visit({{1, {1, 2}}}, 0, workspace),
-                         doctest::Contains("the model of client 1 has 2 numbers, this one has 1"), WireError);
+                         doctest::Contains("its lengths are not those of what this method sends"), WireError);
     CHECK_NOTHROW(client.visit({{1, {2}}}, 0, workspace));
 }
 

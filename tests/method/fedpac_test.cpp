@@ -295,7 +295,7 @@ TEST_CASE("wrong settings and models, and centroids of another shape, are refuse
     Workspace<float> workspace;
     auto down = setup.method.send(Server<FedPac<>, Net>(setup, 6).state(), 0);
     down.centroids = {Vec<float>(20), Mask(Toy::classes, true)};
-    CHECK_THROWS_WITH_AS(client.visit(down, 0, workspace), doctest::Contains("24 for 4"), WireError);
+    CHECK_THROWS_WITH_AS(client.visit(down, 0, workspace), doctest::Contains("its lengths are not those"), WireError);
     down.centroids = {Vec<float>(24), Mask(Toy::classes, true)};
     CHECK_NOTHROW(client.visit(down, 0, workspace));
 }
@@ -306,7 +306,7 @@ TEST_CASE("uploads that do not fit are refused") {
     const auto admits = [&](auto&& spoil, const FedPac<>& method = {}) {
         auto up = sound;
         spoil(up);
-        return method.admits(meeting.server, up);
+        return method.admits(meeting.server, 4, up);
     };
     CHECK(admits([](Upload&) {}));
     CHECK_FALSE(admits([](Upload& up) { up.from = 5; }));

@@ -55,7 +55,7 @@ struct Wire {
     Bytes visited(Id k) { return devices[k].visit(server.download(k)); }
     void round() {
         open();
-        for (Id k = 0; k < 3; ++k) CHECK(server.receive(visited(k)) == Verdict::accepted);
+        for (Id k = 0; k < 3; ++k) CHECK(server.receive(k, visited(k)) == Verdict::accepted);
         CHECK(server.close_round().counted);
     }
     bool sends_bits(Id k) const { return !server.send(k).mask.empty(); }
@@ -110,7 +110,7 @@ TEST_CASE("a client that was wiped says so, gets the bits again, and trains") {
     wire.open();
     const auto w = wire.server.state().w;
     const Mask before = wire.server.state().mask(1);
-    CHECK(wire.server.receive(wire.visited(1)) == Verdict::accepted);
+    CHECK(wire.server.receive(1, wire.visited(1)) == Verdict::accepted);
     CHECK(wire.server.close_round().counted);
     CHECK(same_bits(wire.server.state().w, w));  // it alone answered, and had nothing to say
     CHECK(wire.server.state().mask(1) == before);
@@ -128,7 +128,7 @@ TEST_CASE("a client whose upload was lost goes on from the mask that the server 
         wire->round();
         wire->open();
         if (wire == &lost) wire->visited(0);  // trains, proposes a mask, is not heard
-        for (Id k = 1; k < 3; ++k) CHECK(wire->server.receive(wire->visited(k)) == Verdict::accepted);
+        for (Id k = 1; k < 3; ++k) CHECK(wire->server.receive(k, wire->visited(k)) == Verdict::accepted);
         wire->server.close_round();
     }
     CHECK_FALSE(lost.sends_bits(0));
@@ -171,11 +171,11 @@ TEST_CASE("an upload that does not fit the client's mask is refused") {
         return wire.server.accept(0, {Vec<float>(size, 1.0f), weight, std::move(next), from});
     };
     const std::size_t nnz = wire.server.state().first.count();
-    CHECK(up(nnz + 1, 1, 0) == Verdict::wrong_size);
-    CHECK(up(nnz, 1, 77) == Verdict::unexpected);
-    CHECK(up(nnz, -1, 0) == Verdict::wrong_size);
-    CHECK(up(nnz, 1, 0, Mask(d + 1)) == Verdict::wrong_size);
-    CHECK(up(0, 1, 0) == Verdict::wrong_size);
+    CHECK(up(nnz + 1, 1, 0) == Verdict::not_admitted);
+    CHECK(up(nnz, 1, 77) == Verdict::not_admitted);
+    CHECK(up(nnz, -1, 0) == Verdict::not_admitted);
+    CHECK(up(nnz, 1, 0, Mask(d + 1)) == Verdict::not_admitted);
+    CHECK(up(0, 1, 0) == Verdict::not_admitted);
     CHECK(up(nnz, 1, 0) == Verdict::accepted);
 }
 
@@ -189,12 +189,12 @@ TEST_CASE("a client cannot replace the mask of another") {
     for (const Id victim : {Id{1}, Id{4}}) {  // of this round, and not
         auto lie = honest;
         lie.from = victim;
-        CHECK(wire.server.accept(0, lie) == Verdict::unexpected);
-        CHECK(wire.server.receive(io::encode_frame(io::Kind::upload, d, wire.server.round(), 0, lie)) ==
-              Verdict::unexpected);
+        CHECK(wire.server.accept(0, lie) == Verdict::not_admitted);
+        CHECK(wire.server.receive(0, io::encode_frame(io::Kind::upload, d, wire.server.round(), 0, lie)) ==
+              Verdict::not_admitted);
     }
     CHECK(wire.server.accept(0, honest) == Verdict::accepted);
-    CHECK(wire.server.close_round().verdicts[static_cast<std::size_t>(Verdict::unexpected)] == 4);
+    CHECK(wire.server.close_round().verdicts[static_cast<std::size_t>(Verdict::not_admitted)] == 4);
     for (Id k = 1; k < 6; ++k) CHECK(wire.server.state().mask(k) == before.mask(k));
     CHECK(wire.server.state().mask(0) != before.mask(0));
 }

@@ -51,6 +51,7 @@ Federation<Me, Net> federation(const Me& method, const Settings& settings = usua
 
 // (1, 1, 0) for the first client and (0, 1, 1) for the second; the server's key is that of no public data.
 struct ByHand {
+    static constexpr Offers offers{};
     Mask first(Layout, Key key) const {
         Mask mask(3, true);
         mask.set(key == Key{usual.seed}(purpose::client)(0)(purpose::mask)(1) ? 0 : 2, false);
@@ -61,10 +62,12 @@ struct ByHand {
 
 // Wrong ones.
 struct TooLong {
+    static constexpr Offers offers{};
     Mask first(Layout layout, Key) const { return Mask(dimension(layout) + 640, true); }
     void next(const auto&, Mask&) const {}
 };
 struct Hollow {
+    static constexpr Offers offers{};
     Mask first(Layout layout, Key) const {
         Mask mask(dimension(layout), true);
         for (std::size_t j = layout[1].offset; j < layout[1].end(); ++j) mask.set(j, false);
@@ -73,11 +76,17 @@ struct Hollow {
     void next(const auto&, Mask&) const {}
 };
 struct Clears {
+    static constexpr Offers offers{};
     Mask first(Layout layout, Key) const { return Mask(dimension(layout), true); }
     void next(const auto&, Mask& mask) const { mask = Mask(mask.size()); }
 };
 
 }  // namespace
+
+struct OnlyFirst {
+    static constexpr Offers offers{};
+    Plan plan(Key, std::size_t, std::span<const Candidate>) const { return {{.client = 0}}; }
+};
 
 TEST_CASE("L-SPA-1 and L-GEN-10 RSM with D = 1 is FedAvg with uniform weights, bit for bit") {
     for (const std::size_t epochs : {1u, 2u}) {
@@ -232,9 +241,6 @@ TEST_CASE("L-SPA-6 a grown coordinate starts at the server's value, a pruned one
 
     // Only client 0 goes on: what it does not have stays as it is.
     const auto before = s;
-    struct OnlyFirst {
-        Plan plan(Key, std::size_t, std::span<const Candidate>) const { return {{.client = 0}}; }
-    };
     run.round(OnlyFirst{});
     for (std::size_t j = 0; j < before.w.size(); ++j)
         if (!before.mask(0)[j]) CHECK(run.server().w[j] == before.w[j]);

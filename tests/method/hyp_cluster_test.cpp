@@ -32,6 +32,7 @@ constexpr Settings usual{.seed = 3, .batch = 5};
 // Logistic regression on two features whose first model is W and every other one W with its classes exchanged.
 struct Mirrored {
     using Real = float;
+    static constexpr auto offers = offer::initialize;
     using Plain = nn::Mclr<2, 2>;
     Plain inner{};
     Key first{};
@@ -201,7 +202,7 @@ TEST_CASE("uploads for a cluster that is not there, or of another size, are refu
     const HypCluster<> method;
     Federation<HypCluster<>, Net> run{{}, toy_data(), method, usual};
     const auto fits = [&](std::size_t size, double weight, std::uint32_t cluster) {
-        return method.admits(run.server(), HypCluster<>::Upload<float>{Vec<float>(size), weight, cluster});
+        return method.admits(run.server(), 0, HypCluster<>::Upload<float>{Vec<float>(size), weight, cluster});
     };
     CHECK(fits(Net::parameters, 1, 1));
     CHECK_FALSE(fits(Net::parameters, 1, 2));

@@ -251,6 +251,7 @@ namespace {
 // FedAvg whose weights are n_k times something.
 struct Scaled {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     rule::Sgd local{};
     fold::Mean fold{};
     double factor = 1;

@@ -119,9 +119,9 @@ TEST_CASE("a client that never came is served the initial model, not another cli
 TEST_CASE("uploads that do not fit are refused") {
     const Mtl<> method;
     const server_t<Mtl<>, float> server{.w = Vec<float>(3), .all = Vec<Vec<float>>(2, Vec<float>(3))};
-    CHECK(method.admits(server, Mtl<>::Upload<float>{Vec<float>(3), 1}));
-    CHECK_FALSE(method.admits(server, Mtl<>::Upload<float>{Vec<float>(2), 1}));
-    CHECK_FALSE(method.admits(server, Mtl<>::Upload<float>{Vec<float>(3), 2}));
+    CHECK(method.admits(server, 1, Mtl<>::Upload<float>{Vec<float>(3), 1}));
+    CHECK_FALSE(method.admits(server, 1, Mtl<>::Upload<float>{Vec<float>(2), 1}));
+    CHECK_FALSE(method.admits(server, 1, Mtl<>::Upload<float>{Vec<float>(3), 2}));
 }
 
 TEST_CASE("a client cannot replace the model of another") {
@@ -129,7 +129,7 @@ TEST_CASE("a client cannot replace the model of another") {
     Server<Mtl<>, Net> server(setup, 3);
     server.open_round({{.client = 0}});
     const Vec<float> w(setup.initial.size(), 1.0f);
-    CHECK(server.accept(0, {w, 2}) == Verdict::unexpected);
+    CHECK(server.accept(0, {w, 2}) == Verdict::not_admitted);
     CHECK(server.accept(0, {w, 0}) == Verdict::accepted);
     server.close_round();
     CHECK(server.state().all[0] == w);

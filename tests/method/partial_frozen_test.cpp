@@ -41,6 +41,7 @@ Me with(const char* own, const rule::Sgd& v, const rule::Sgd& u) {
 // FedAvg on the coordinates off the scope, the others frozen.
 struct Frozen {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     scope::Chosen own{};
     rule::Sgd local{};
     fold::Mean fold{};
@@ -54,6 +55,7 @@ struct Frozen {
 // Fine-tuning of the scope alone, each client for itself.
 struct Tuned {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     scope::Chosen own{};
     rule::Sgd local{};
     fold::Mean fold{};

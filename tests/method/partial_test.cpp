@@ -55,6 +55,7 @@ auto with_rates(double v, double u) {
 
 // The next `count` clients in turn, the first ones again after the last.
 struct InTurn {
+    static constexpr Offers offers{};
     std::size_t count;
     Plan plan(Key, std::size_t round, std::span<const Candidate> all) const {
         Plan seats;

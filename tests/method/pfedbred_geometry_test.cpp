@@ -42,6 +42,7 @@ using support::toy_data;
 namespace {
 // Half the square, taken the long way round.
 struct HalfSquare {
+    static constexpr Offers offers{};
     static constexpr std::string_view name = "HalfSquare";
     static constexpr double low = -std::numeric_limits<double>::infinity(), high = -low;
     static auto value(auto x) { return x * x / 2; }

@@ -40,7 +40,8 @@ struct Row {
 // A prior that writes down what the one inside saw and said: w and theta before the step, mu.
 template <class Inner>
 struct Watched {
-    static constexpr bool starts_at_mean = detail::starts_at_mean<Inner>;
+    static constexpr Offers offers =
+        offer::draws | offer::when(detail::starts_at_mean<Inner>, offer::starts_at_mean);
     Inner inner{};
     std::vector<Row>* seen = nullptr;
 
@@ -261,7 +262,7 @@ TEST_CASE("the Jacobian by Hessian-vector products") {
 
 namespace {
 struct NoWayBack {
-    static constexpr bool remembers = false;
+    static constexpr auto offers = offer::forgets;
     template <class R>
     void operator()(const auto&, const Vec<R>& w, const Drawn<R>&, const Personal<R>&, Vec<R>& mu) const {
         mu = w;

@@ -378,18 +378,18 @@ TEST_CASE("uploads and downloads that do not fit are refused, and nobody speaks 
     const auto before = server.state().embeddings;
     server.open_round({{.client = 0}, {.client = 1}});
     const std::size_t d = setup.initial.size();
-    CHECK(server.accept(0, {Vec<float>(d, 1.0f), 2}) == Verdict::unexpected);
-    CHECK(server.accept(0, {Vec<float>(d - 1, 1.0f), 0}) == Verdict::wrong_size);
+    CHECK(server.accept(0, {Vec<float>(d, 1.0f), 2}) == Verdict::not_admitted);
+    CHECK(server.accept(0, {Vec<float>(d - 1, 1.0f), 0}) == Verdict::not_admitted);
     CHECK(server.accept(1, {Vec<float>(d, std::numeric_limits<float>::quiet_NaN()), 1}) == Verdict::not_finite);
     CHECK(server.accept(0, {Vec<float>(d, 1.0f), 0}) == Verdict::accepted);
     CHECK(server.close_round().merged == 1);
     CHECK(same_bits(server.state().embeddings[1].x, before[1].x));
-    CHECK_FALSE(PFedHn<>{}.admits(server.state(), PFedHn<>::Upload<float>{Vec<float>(d), 3}));
+    CHECK_FALSE(PFedHn<>{}.admits(server.state(), 0, PFedHn<>::Upload<float>{Vec<float>(d), 3}));
 
     const auto data = toy_data();
     Client<PFedHn<>, Net> client(setup, 0, data[0]);
     const auto frame = [&](std::size_t n) { return io::encode_frame(io::Kind::download, d, 0, 0, Vec<float>(n)); };
-    CHECK_THROWS_WITH_AS(client.visit(frame(d + 1)), doctest::Contains("this model has"), WireError);
+    CHECK_THROWS_WITH_AS(client.visit(frame(d + 1)), doctest::Contains("it has a length of"), WireError);
     CHECK_NOTHROW(client.visit(frame(d)));
 }
 

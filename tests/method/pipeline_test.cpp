@@ -187,7 +187,7 @@ TEST_CASE("a download of another split is refused, and the client stays as it wa
     right.open_round({{.client = 0}});
     CHECK_THROWS_AS(client.visit(wrong.download(0)), WireError);
     CHECK(client.state().v.empty());
-    CHECK(right.receive(client.visit(right.download(0))) == Verdict::accepted);
+    CHECK(right.receive(0, client.visit(right.download(0))) == Verdict::accepted);
     CHECK(client.state().v.size() == 28);
 }
 

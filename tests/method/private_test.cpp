@@ -47,6 +47,7 @@ using support::toy_data;
 
 namespace {
 struct Broken {  // a server that fails when everybody has sent
+    static constexpr Offers offers{};
     void fold(const auto&, auto&, auto, auto&) const { throw Error("the fold failed"); }
 };
 using Net = nn::Dnn<Toy::width, 6, Toy::classes>;
@@ -210,8 +211,8 @@ TEST_CASE("a wrong delta, or a wrong rule inside, is refused before round one") 
     };
     CHECK_NOTHROW(tuned(0));
     CHECK_THROWS_WITH_AS(tuned(1),
-                         "tune_epochs must be 0 in a private method: it trains the personal part on data without noise "
-                         "whenever a model is served, and no epsilon covers that",
+                         "a private method must not train when a model is served (tune_epochs must be 0): that is on "
+                         "data without noise, and no epsilon covers it",
                          ConfigError);
     using Run = Federation<Private<FedAvg<Noisy>>, Net>;
     CHECK_THROWS_WITH_AS((Run{{}, toy_data(), {.delta = 0}, usual}), "delta must lie in (0, 1)", ConfigError);

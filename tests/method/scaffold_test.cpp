@@ -204,15 +204,15 @@ TEST_CASE("wrong settings, uploads and downloads are refused") {
     const Scaffold<> method;
     const Scaffold<>::Server<double> server{.w = {1, 2}, .c = {0, 0}, .clients = 3};
     using Upload = Scaffold<>::Upload<double>;
-    CHECK(method.admits(server, Upload{Vec<double>(2), Vec<double>(2)}));
-    CHECK_FALSE(method.admits(server, Upload{Vec<double>(1), Vec<double>(2)}));
-    CHECK_FALSE(method.admits(server, Upload{Vec<double>(2), Vec<double>(3)}));
+    CHECK(method.admits(server, 0, Upload{Vec<double>(2), Vec<double>(2)}));
+    CHECK_FALSE(method.admits(server, 0, Upload{Vec<double>(1), Vec<double>(2)}));
+    CHECK_FALSE(method.admits(server, 0, Upload{Vec<double>(2), Vec<double>(3)}));
 
     auto run = on_two(method);
     auto client = Client<Scaffold<>, Line>(run.setup(), 0, run.data()[0]);
     Workspace<double> workspace;
     CHECK_THROWS_WITH_AS(client.visit({.w = {1}, .c = {}}, 0, workspace),
-                         doctest::Contains("1 parameters and 0 corrections, this model has 1"), WireError);
+                         "the download is not what this method sends: c has a length of 0, not 1", WireError);
     CHECK_NOTHROW(client.visit({.w = {1}, .c = {0}}, 0, workspace));
 }
 

@@ -33,6 +33,7 @@ using Large = nn::Dnn<Toy::width, 7, Toy::classes>;
 // Logits of a shared model plus those of a small and a large personal one. A model whose parameters are all 0 adds 0.
 struct Lanes {
     using Real = float;
+    static constexpr auto offers = offer::input_width;
     static constexpr std::size_t inputs = Toy::width;
     static constexpr std::size_t small = Base::parameters, large = small + Small::parameters,
                                  end = large + Large::parameters;
@@ -75,6 +76,7 @@ private:
 
 // Even clients are small devices; client 5 has no personal part at all.
 struct ByDevice {
+    static constexpr auto offers = offer::has;
     static constexpr bool selects(const Segment& s) { return s.part == Part::adapter; }
     static bool has(const Segment& s, Id client) {
         return client != 5 && (s.name == Name("small")) == (client % 2 == 0);

@@ -68,6 +68,7 @@ namespace {
 template <class Fold>
 struct Drift {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     Fold fold{};
 
     auto visit(const auto& at, auto w, Nothing&) const {

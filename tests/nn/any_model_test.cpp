@@ -28,6 +28,7 @@ using Net = Network<float, 9, Sequential<Linear<9, 6>, Relu, Dropout, Linear<6, 
 // Nothing but what a model must have.
 struct Bare {
     using Real = float;
+    static constexpr Offers offers{};
     static constexpr std::array<Segment, 1> segments{Segment{.name = "w", .shape = {2, 1, 1, 1}, .fan_in = 4}};
     float scale = 1;
 

@@ -20,6 +20,7 @@ namespace {
 template <class M>
 struct TwoPass {
     using Real = real<M>;
+    static constexpr Offers offers{};
     M model;
     Layout layout() const { return model.layout(); }
     std::size_t outputs() const { return model.outputs(); }

@@ -27,6 +27,7 @@ constexpr std::size_t steps = 3, seen_width = 5;
 // branches have all five numbers, but s is read from the global one, as the output layer of a language model may be.
 struct Recurrent {
     using Real = double;
+    static constexpr auto offers = offer::input_width | offer::routed;
     static constexpr std::size_t inputs = steps;
     static constexpr std::array<Segment, 1> segments{Segment{.name = "uvabs", .shape = {5, 1, 1, 1}, .fan_in = 1}};
 
@@ -145,6 +146,7 @@ private:
 
 // q0 = sigmoid(<psi, (seen, 1)>), one set of weights for all time steps.
 struct ReadsStates {
+    static constexpr Offers offers{};
     struct Asked final : Routing<double> {
         In<double> psi;
         Out<double> dpsi;

@@ -216,6 +216,7 @@ namespace {
 template <class M>
 struct TwoPass {
     using Real = real<M>;
+    static constexpr Offers offers{};
     const Sparse<M>* form;
     Layout layout() const { return form->layout(); }
     std::size_t outputs() const { return form->outputs(); }
@@ -364,6 +365,7 @@ namespace {
 // No layers to look at.
 struct Parabola {
     using Real = double;
+    static constexpr Offers offers{};
     static constexpr std::array<Segment, 1> segments{Segment{.name = "w", .shape = {6, 1, 1, 1}}};
     Layout layout() const { return segments; }
     std::size_t outputs() const { return 1; }

@@ -47,6 +47,7 @@ Vec<R> backbone() {
 // Steps with a pull: on the whole vector, of which the scope's coordinates move, and on a vector that is all of it.
 struct Scoped {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     rule::Sgd local{};
     fold::Mean fold{};
     auto visit(const auto& at, auto w, auto&) const {
@@ -57,6 +58,7 @@ struct Scoped {
 };
 struct Pulled {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     rule::Sgd local{};
     fold::Mean fold{};
     auto visit(const auto& at, auto w, auto&) const {

@@ -29,6 +29,7 @@ const Where u = Where::range(0, 1), v = Where::range(1, 2);
 // A rule nobody can look into: two of them are never known to be equal.
 class Closed {
 public:
+    static constexpr Offers offers{};
     explicit Closed(rule::Sgd inner = {}) : inner_(inner) {}
     template <class R>
     using Memory = rule::Sgd::Memory<R>;

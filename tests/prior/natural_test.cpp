@@ -20,7 +20,7 @@ namespace {
 // s = grad g*(w) + by.
 template <class Divergence>
 struct Slope {
-    static constexpr bool remembers = false;
+    static constexpr auto offers = offer::forgets;
     Divergence divergence{};
     double by = 0;
 

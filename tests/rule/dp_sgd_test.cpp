@@ -61,6 +61,7 @@ private:
 template <std::size_t d>
 struct RowGradient {
     using Real = float;
+    static constexpr Offers offers{};
     static constexpr std::array<Segment, 1> segments{Segment{.name = "w", .shape = {d, 1, 1, 1}}};
     Layout layout() const { return segments; }
     std::size_t outputs() const { return 1; }

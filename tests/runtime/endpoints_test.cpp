@@ -28,6 +28,7 @@
 
 #include <support/bits.hpp>
 #include <support/quadratic.hpp>
+#include <support/speaker.hpp>
 #include <support/toy_data.hpp>
 #include <support/two_models.hpp>
 
@@ -35,6 +36,7 @@ namespace endpoints_test {
 
 using namespace tessera;
 using support::same_bits;
+using support::speaker;
 using support::Toy;
 using support::toy_data;
 using support::TwoModels;
@@ -80,7 +82,7 @@ struct Ends {
     Outcome round(const auto& sampler) {
         for (const auto& seat : open(sampler)) {
             const Bytes bytes = upload(seat.client);
-            if (seat.merged) CHECK(server.receive(bytes) == Verdict::accepted);
+            if (seat.merged) CHECK(server.receive(seat.client, bytes) == Verdict::accepted);
         }
         return server.close_round();
     }
@@ -153,7 +155,7 @@ TEST_CASE("an upload that is not what was asked for is rejected, counted, and ne
         const auto before = ends.fingerprint();
         std::array<std::size_t, verdict_names.size()> expected{};
         const auto rejects = [&](const Bytes& bytes, Verdict verdict) {
-            CHECK(ends.server.receive(bytes) == verdict);
+            CHECK(ends.server.receive(speaker(bytes), bytes) == verdict);
             ++expected[static_cast<std::size_t>(verdict)];
             CHECK(ends.fingerprint() == before);
         };
@@ -175,10 +177,10 @@ TEST_CASE("an upload that is not what was asked for is rejected, counted, and ne
                 rejects(changed([&](auto& up) { up.x[j] = bad; }), Verdict::not_finite);
         rejects(changed([&](auto& up) { up.weight = std::numeric_limits<double>::infinity(); }), Verdict::not_finite);
         rejects(changed([&](auto& up) { up.weight = std::numeric_limits<double>::quiet_NaN(); }), Verdict::not_finite);
-        rejects(changed([&](auto& up) { up.weight = -1; }), Verdict::wrong_size);
-        rejects(changed([&](auto& up) { up.x.pop_back(); }), Verdict::wrong_size);
-        rejects(changed([&](auto& up) { up.x.push_back(0); }), Verdict::wrong_size);
-        rejects(changed([&](auto& up) { up.x.clear(); }), Verdict::wrong_size);
+        rejects(changed([&](auto& up) { up.weight = -1; }), Verdict::not_admitted);
+        rejects(changed([&](auto& up) { up.x.pop_back(); }), Verdict::not_admitted);
+        rejects(changed([&](auto& up) { up.x.push_back(0); }), Verdict::not_admitted);
+        rejects(changed([&](auto& up) { up.x.clear(); }), Verdict::not_admitted);
 
         const std::size_t d = ends.setup.initial.size();
         rejects(io::encode_frame(io::Kind::download, d, 1, present, fair), Verdict::malformed);  // the other direction
@@ -199,7 +201,7 @@ TEST_CASE("an upload that is not what was asked for is rejected, counted, and ne
 
         for (const auto& seat : plan) {
             const auto bytes = ends.upload(seat.client);
-            CHECK(ends.server.receive(bytes) == Verdict::accepted);
+            CHECK(ends.server.receive(seat.client, bytes) == Verdict::accepted);
             rejects(bytes, Verdict::duplicate);
             rejects(frame(ends.setup, 1, seat.client, {Vec<float>(d, 1e6f), 1e6}), Verdict::duplicate);
         }
@@ -212,7 +214,7 @@ TEST_CASE("an upload that is not what was asked for is rejected, counted, and ne
         CHECK(ends.fingerprint() == undisturbed.fingerprint());
 
         // Between rounds nobody is expected; the next round starts counting at 0.
-        CHECK(ends.server.receive(frame(ends.setup, 2, present, fair)) == Verdict::unexpected);
+        CHECK(ends.server.receive(present, frame(ends.setup, 2, present, fair)) == Verdict::unexpected);
         CHECK(ends.fingerprint() == undisturbed.fingerprint());
         CHECK(ends.round(sample::Everyone{}).rejected() == 0);
     }
@@ -225,7 +227,7 @@ TEST_CASE("a control for the table above: one honest bit of difference changes t
         auto up = io::decode_payload<Up<float>>(io::decode_frame(other.upload(seat.client)), io::Kind::upload,
                                                 other.setup.initial.size());
         if (seat.client == 2) up.x[7] += 0.25f;
-        CHECK(other.server.receive(frame(other.setup, 0, seat.client, up)) == Verdict::accepted);
+        CHECK(other.server.receive(seat.client, frame(other.setup, 0, seat.client, up)) == Verdict::accepted);
     }
     other.server.close_round();
     CHECK(other.fingerprint() != honest.fingerprint());
@@ -265,6 +267,7 @@ TEST_CASE("a download that is not for this client, or not whole, leaves the clie
 // What it opens with is not the whole model.
 struct SendsHalf {
     static constexpr auto by_default = verb::send | verb::merge;
+    static constexpr Offers offers{};
     fold::Mean fold{};
     template <class M>
     auto open(const Site<M>&, Vec<real<M>> w0, std::size_t) const {
@@ -308,7 +311,7 @@ TEST_CASE_TEMPLATE("quorum: every subset of five, every quorum, streamed and kep
                 for (const auto& seat : ends.open())
                     if (subset >> seat.client & 1) {
                         const auto bytes = ends.upload(seat.client);
-                        CHECK(ends.server.receive(bytes) == Verdict::accepted);
+                        CHECK(ends.server.receive(seat.client, bytes) == Verdict::accepted);
                         ups.push_back(
                             io::decode_payload<Up<R>>(io::decode_frame(bytes), io::Kind::upload, before.size()));
                     }
@@ -357,7 +360,7 @@ TEST_CASE("nobody arrives: the server's moments do not move it either") {
     ends.round(sample::Everyone{});
     const auto before = ends.server.state();
     ends.open();
-    for (Id k = 0; k < 5; ++k) ends.server.receive(Bytes(10));
+    for (Id k = 0; k < 5; ++k) ends.server.receive(k, Bytes(10));
     const auto outcome = ends.server.close_round();
     CHECK_FALSE(outcome.counted);
     CHECK(outcome.merged == 0);
@@ -463,6 +466,7 @@ struct Fault {
 // TwoModels that fails at one client while a switch outside says so.
 struct Faulty {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     TwoModels<> inner{};
     fold::Mean fold{};
     const Fault* fault = nullptr;
@@ -524,6 +528,7 @@ TEST_CASE("a client whose visit throws keeps its state at its own end too") {
 namespace {
 // SGD that one client runs at a hopeless rate, from some round on.
 struct Reckless {
+    static constexpr Offers offers{};
     Id victim = 3;
     std::size_t from = 1;
     rule::Sgd sane{};
@@ -555,7 +560,7 @@ TEST_CASE("a client that diverges is rolled back and left out, and the others ar
                 for (const auto& seat : without.open())
                     if (r == 0 || seat.client != 3) {
                         const auto bytes = without.upload(seat.client);
-                        CHECK(without.server.receive(bytes) == Verdict::accepted);
+                        CHECK(without.server.receive(seat.client, bytes) == Verdict::accepted);
                     }
                 without.server.close_round();
                 const bool wild = r >= 1;
@@ -580,7 +585,7 @@ TEST_CASE("a client that diverges keeps its last good state at its own end, also
             CHECK(ends.clients[3].sound() == (r == 0));
             CHECK(same_bits(personal(ends.clients[3].state()), before) == (r > 0));
             const bool speaks = !std::is_same_v<typename Client<decltype(method), Deep>::Upload, Nothing>;
-            CHECK(ends.server.receive(bytes) == (r > 0 && speaks ? Verdict::not_finite : Verdict::accepted));
+            CHECK(ends.server.receive(3, bytes) == (r > 0 && speaks ? Verdict::not_finite : Verdict::accepted));
             ends.server.close_round();
         }
     };
@@ -634,6 +639,7 @@ namespace {
 // A net that writes down which examples it is trained on.
 struct Noting {
     using Real = float;
+    static constexpr Offers offers{};
     Net net{};
     std::set<Index>* read = nullptr;
 

@@ -164,6 +164,7 @@ TEST_CASE("clients without a common model, and a common model without clients'")
 // Answers by no parameters at all.
 struct Mute {
     static constexpr auto by_default = verb::open;
+    static constexpr auto offers = offer::no_global;
     template <class R>
     using Server = Nothing;
     Nothing send(Nothing, Id) const { return {}; }

@@ -51,6 +51,7 @@ constexpr Settings usual{.seed = 3, .batch = 5, .rounds = 8};
 
 // Two workers on one thread, so that what each worker's arena sees does not depend on timing.
 struct Alternating {
+    static constexpr Offers offers{};
     std::size_t concurrency() const { return 2; }
     template <class Body>
     void for_each(std::size_t tasks, Body&& body) const {
@@ -164,6 +165,7 @@ TEST_CASE("cohorts larger than what is lifted abreast: any order of arrival, fro
 namespace {
 // Counts who came, 256 neighbours at once.
 struct Headcount {
+    static constexpr auto offers = offer::streams | offer::abreast;
     static constexpr std::size_t abreast = 256;
     template <class R>
     struct Sum {

@@ -47,6 +47,7 @@ std::vector<SplitPoint<double>> points(std::initializer_list<std::array<double, 
 // 1/2 w'Hw with three shared numbers and two personal ones.
 struct Form {
     using Real = double;
+    static constexpr Offers offers{};
     static constexpr std::array<Segment, 2> segments{
         Segment{.name = "u", .part = Part::body, .offset = 0, .shape = {3, 1, 1, 1}},
         Segment{.name = "v", .part = Part::head, .offset = 3, .shape = {2, 1, 1, 1}}};

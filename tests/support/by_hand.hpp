@@ -22,6 +22,7 @@ constexpr float by_hand_rate = 0.125f;
 // Epochs of plain SGD on some coordinates, v kept on the client.
 struct ByHand {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers{};
     fold::Mean fold{};
     std::size_t begin = 0, end = 0;     // where v is
     std::size_t first = 1, second = 1;  // epochs on v, then on u; or, together:

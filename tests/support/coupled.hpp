@@ -14,6 +14,7 @@ namespace tessera::support {
 template <class Slope>
 struct TwoNumbers {
     using Real = double;
+    static constexpr Offers offers{};
     static constexpr std::array<Segment, 2> segments{Segment{.name = "u", .part = Part::body, .offset = 0},
                                                      Segment{.name = "v", .part = Part::head, .offset = 1}};
     Slope slope{};

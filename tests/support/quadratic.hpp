@@ -16,6 +16,7 @@ namespace tessera::support {
 template <class R = double, std::size_t D = 1>
 struct Quadratic {
     using Real = R;
+    static constexpr Offers offers{};
     static constexpr std::array<Segment, 1> segments{Segment{.name = "w", .shape = {D, 1, 1, 1}}};
 
     Layout layout() const { return segments; }

@@ -73,6 +73,7 @@ inline data::FederatedDataset scalar_data(std::vector<double> x, std::vector<dou
 
 // Two logits a block, the same for every example.
 struct Biases {
+    static constexpr Offers offers{};
     Vec<Segment> segments(const Routes& routes) const {
         return {{.name = "logits", .shape = {2 * routes.blocks, 1, 1, 1}}};
     }

@@ -14,6 +14,7 @@ namespace tessera::support {
 template <class R = double, std::size_t D = 3>
 struct Slope {
     using Real = R;
+    static constexpr Offers offers{};
     static constexpr std::array<Segment, 1> segments{Segment{.name = "w", .shape = {D, 1, 1, 1}}};
 
     Layout layout() const { return segments; }

@@ -15,6 +15,7 @@ namespace tessera::support {
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct TwoModels {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    static constexpr Offers offers{};
     Local local{};
     Fold fold{};
     double pull = 0.5;

@@ -12,6 +12,7 @@ namespace tessera::support {
 template <Model M>
 struct Unfused {
     using Real = typename M::Real;
+    static constexpr Offers offers{};
     M inner{};
 
     Layout layout() const { return inner.layout(); }

@@ -8,14 +8,15 @@
 //   void project(x) const            x leaves as the nearest point that is safely inside the domain of g*
 //   void admit(x) const              throws ConfigError if training cannot start at x
 //
-// `static constexpr bool euclidean = true;` says that g* is half the squared norm: the pull is then a term of the
-// step, which fused kernels read, and no objective of its own.
+// One that offers `euclidean` says that g* is half the squared norm: the pull is then a term of the step, which fused
+// kernels read, and no objective of its own.
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 
 #include <tessera/core/arena.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/core/view.hpp>
 
 namespace tessera {
@@ -30,9 +31,25 @@ concept Divergence = std::copyable<G> && requires(const G geometry, In<R> x, Out
     { geometry.admit(x) } -> std::same_as<void>;
 };
 
+namespace detail {
+struct DivergenceNames {
+    int euclidean;
+};
+template <class G> concept names_euclidean = !requires { &Probed<G, DivergenceNames>::euclidean; };
+
+template <class G>
+consteval bool divergence_is_spelt() {
+    static_assert(policy_is_spelt<G>());
+    if constexpr (StatesOffers<G>)
+        static_assert(!names_euclidean<G>, "tessera::Divergence: `euclidean` is no member: list it in `offers`");
+    return true;
+}
+}  // namespace detail
+
 // The same in one sentence, for whoever brings a geometry of their own.
 template <class G, class R>
 consteval bool check_divergence() {
+    static_assert(detail::divergence_is_spelt<G>());
     constexpr bool fits = Divergence<G, R>;
     static_assert(fits,
                   "tessera::Divergence: a divergence needs `value`, `gradient`, `envelope`, `mean`, `project` and "
@@ -41,7 +58,7 @@ consteval bool check_divergence() {
 }
 
 template <class G>
-inline constexpr bool is_euclidean = requires { requires G::euclidean; };
+inline constexpr bool is_euclidean = detail::offers_of<G>().has(offer::euclidean);
 
 // D(x, y) = g*(x) - g*(y) - <grad g*(y), x - y>, given grad g*(y).
 template <class R, class G>

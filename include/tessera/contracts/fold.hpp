@@ -4,7 +4,7 @@
 //
 // A fold is one of
 //   plain      void fold(hub, w, rows, memory) const
-//   linear     a plain one that can also stream: template <class R> struct Sum; lift(row, w, sum),
+//   linear     a plain one that offers `streams`: template <class R> struct Sum; lift(row, w, sum),
 //              add(sum, other), finish(hub, w, sum, memory). Partial sums are added along one fixed tree
 //              over cohort positions, so the cohort need not be kept and the bits are those of fold(). One that
 //              adds up neighbours at once says how many, a power of two, `static constexpr std::size_t abreast`,
@@ -13,16 +13,20 @@
 //              inner fold move `to`. Streams if its inner fold does. Its Memory has a member `inner`.
 //              One that also reads the uploads takes them after w, around(hub, w, rows, memory, inward),
 //              and keeps the cohort until the round closes.
-// and may ask for something of the server (public data, say) before round one: void check(hub) const.
+// and lists what else it offers (core/offers.hpp): that it streams, understands masks, hides clients, what it asks of
+// the server before round one (`check`), how long its memory may be (`keeps`).
 #pragma once
 
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include <tessera/contracts/memory.hpp>
+#include <tessera/contracts/policy.hpp>
 #include <tessera/contracts/site.hpp>
+#include <tessera/core/form.hpp>
 
 namespace tessera {
 
@@ -78,30 +82,33 @@ consteval bool is_fold() {
     else return false;
 }
 template <class F, class M>
+consteval bool can_stream() {
+    return requires(const F fold, const Site<M>& hub, Vec<real<M>>& w, const Row<real<M>>& row,
+                    typename F::template Sum<real<M>>& sum, memory_t<F, real<M>>& memory) {
+        fold.lift(row, w, sum);
+        fold.add(sum, sum);
+        fold.finish(hub, w, sum, memory);
+    };
+}
+template <class F, class M>
 consteval bool is_linear() {
     if constexpr (RowDecorator<F, M>)
         return false;
     else if constexpr (FoldDecorator<F, M> && !PlainFold<F, M>)
         return is_linear<std::remove_cvref_t<decltype(F::inner)>, M>();
     else
-        return requires(const F fold, const Site<M>& hub, Vec<real<M>>& w, const Row<real<M>>& row,
-                        typename F::template Sum<real<M>>& sum, memory_t<F, real<M>>& memory) {
-            fold.lift(row, w, sum);
-            fold.add(sum, sum);
-            fold.finish(hub, w, sum, memory);
-        };
+        return offers_of<F>().has(offer::streams) && can_stream<F, M>();
 }
 template <class F>
 consteval bool takes_masks() {
-    if constexpr (requires { F::masked; }) return F::masked;
+    if constexpr (offers_of<F>().has(offer::masked)) return true;
+    else if constexpr (offers_of<F>().has(offer::whole_rows)) return false;
     else if constexpr (requires { &F::inner; }) return takes_masks<std::remove_cvref_t<decltype(F::inner)>>();
     else return false;
 }
 template <class F>
 consteval bool hides() {
-    if constexpr (requires { F::hides_clients; }) return F::hides_clients;
-    else if constexpr (requires { &F::inner; }) return hides<std::remove_cvref_t<decltype(F::inner)>>();
-    else return false;
+    return somewhere_offers<F>(offer::hides_clients);
 }
 // Reads, here or further in, what the fold inside it is to hide.
 template <class F, class M>
@@ -115,14 +122,14 @@ consteval bool peeks() {
 }
 template <class F>
 consteval std::size_t lifts() {
-    if constexpr (requires { F::abreast; }) return F::abreast;
-    else if constexpr (requires { typename F::template Sum<float>; }) return 1;
+    if constexpr (offers_of<F>().has(offer::abreast)) return F::abreast;
+    else if constexpr (offers_of<F>().has(offer::streams)) return 1;
     else if constexpr (requires { &F::inner; }) return lifts<std::remove_cvref_t<decltype(F::inner)>>();
     else return 1;
 }
 template <class F, class M>
 consteval bool lifts_so_many() {
-    if constexpr (requires { F::abreast; })
+    if constexpr (offers_of<F>().has(offer::abreast))
         return F::abreast > 0 && (F::abreast & (F::abreast - 1)) == 0 &&
                requires(const F fold, Rows<real<M>> rows, const Vec<real<M>>& w,
                         typename F::template Sum<real<M>>& sum) { fold.lift(rows, w, sum); };
@@ -149,9 +156,70 @@ concept FoldUnlessConst = !Fold<F, M> && requires(F fold, const Site<M>& hub, Ve
                                                   memory_t<F, real<M>>& memory) { fold.fold(hub, w, rows, memory); };
 }  // namespace detail
 
+namespace detail {
+
+struct FoldNames {
+    int lift, masked, hides_clients, whole_rows, streams, abreast, check, cohort_key, keeps;
+};
+template <class F> concept names_lift = !requires { &Probed<F, FoldNames>::lift; };
+template <class F> concept names_masked = !requires { &Probed<F, FoldNames>::masked; };
+template <class F> concept names_hides_clients = !requires { &Probed<F, FoldNames>::hides_clients; };
+template <class F> concept names_abreast = !requires { &Probed<F, FoldNames>::abreast; };
+template <class F> concept names_check = !requires { &Probed<F, FoldNames>::check; };
+template <class F> concept names_cohort_key = !requires { &Probed<F, FoldNames>::cohort_key; };
+template <class F> concept names_keeps = !requires { &Probed<F, FoldNames>::keeps; };
+
+// Of a memory that holds more than vectors of numbers nobody but the fold knows how long it may be. A decorator's own
+// part is meant; the inner fold answers for its own.
+template <class T, class Inner>
+consteval bool knows_lengths() {
+    if constexpr (std::is_same_v<T, Inner>) return true;
+    else if constexpr (std::is_class_v<T> && Reflectable<T> && !is_array<T>)
+        return []<class... X>(Types<X...>*) { return (knows_lengths<X, Inner>() && ...); }(
+            static_cast<field_types<T>*>(nullptr));
+    else return grows_by_numbers<T>();
+}
+template <class F>
+consteval bool memory_is_known() {
+    using Memory = memory_t<F, float>;
+    if constexpr (requires { &F::inner; })
+        return knows_lengths<Memory, memory_t<std::remove_cvref_t<decltype(F::inner)>, float>>();
+    else return knows_lengths<Memory, void>();
+}
+
+template <class F>
+consteval bool fold_is_spelt() {
+    static_assert(policy_is_spelt<F>());
+    if constexpr (StatesOffers<F>) {
+        static_assert(agrees<F>(names_lift<F>, offer::streams),
+                      "tessera::Fold: a fold with `lift` (and Sum, add, finish) lists `streams` in `offers`, and no "
+                      "other does; is one misspelt?");
+        static_assert(!names_masked<F> && !names_hides_clients<F>,
+                      "tessera::Fold: `masked` and `hides_clients` are no members: list them in `offers`");
+        static_assert(
+            agrees<F>(names_abreast<F>, offer::abreast),
+            "tessera::Fold: `abreast` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(agrees<F>(names_check<F>, offer::check),
+                      "tessera::Fold: `check` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(agrees<F>(names_cohort_key<F>, offer::cohort_key),
+                      "tessera::Fold: `cohort_key` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
+        static_assert(agrees<F>(names_keeps<F>, offer::keeps),
+                      "tessera::Fold: `keeps` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(
+            names_keeps<F> || memory_is_known<F>(),
+            "tessera::Fold: a Memory with more in it than numbers and vectors of them needs `bool keeps(memory, "
+            "w) const`, which says whether one that was read from a file can be right");
+    }
+    return true;
+}
+
+}  // namespace detail
+
 // The same in sentences: static_assert(check_fold<Mine, SomeModel>()) says what a fold of yours still lacks.
 template <class F, class M>
 consteval bool check_fold() {
+    static_assert(detail::fold_is_spelt<F>());
     constexpr bool forgets_const = detail::FoldUnlessConst<F, M>, folds = Fold<F, M>, peeks = detail::peeks<F, M>();
     static_assert(!forgets_const,
                   "tessera::Fold: `fold` must be const and return nothing; what it changes belongs in `template <class "
@@ -159,6 +227,10 @@ consteval bool check_fold() {
     static_assert(forgets_const || folds,
                   "tessera::Fold: an aggregator needs `void fold(site, w, rows, memory) const` (and, if it remembers, "
                   "`template <class R> struct Memory`)");
+    constexpr bool streams = !detail::offers_of<F>().has(offer::streams) || detail::can_stream<F, M>();
+    static_assert(!folds || streams,
+                  "tessera::Fold: a fold that streams needs `template <class R> struct Sum`, `lift(row, w, sum)`, "
+                  "`add(sum, other)` and `finish(site, w, sum, memory)`, all const");
     constexpr bool lifts = detail::lifts_so_many<F, M>();
     static_assert(!folds || lifts,
                   "tessera::Fold: `abreast` must be a power of two, and a fold that says it needs `void lift(rows, w, "
@@ -170,22 +242,13 @@ consteval bool check_fold() {
 template <class F, class M>
 concept LinearFold = Fold<F, M> && detail::is_linear<F, M>();
 
-// A fold that understands rows with absent coordinates says so: `static constexpr bool masked = true;`
+// A fold that understands rows with absent coordinates offers `masked`.
 template <class F>
 inline constexpr bool accepts_masks = detail::takes_masks<F>();
 
-// A fold that hides what any single client sent says so: `static constexpr bool hides_clients = true;`. Whoever goes
-// around it must not read the rows.
+// A fold that hides what any single client sent offers `hides_clients`. Whoever goes around it must not read the rows.
 template <class F>
 inline constexpr bool hides_clients = detail::hides<F>();
-
-// A fold that counts on nobody's knowing who was drawn says with which key plans are: `Key cohort_key(Key) const`.
-template <class F>
-Key cohort_key(const F& fold, Key key) {
-    if constexpr (requires { fold.cohort_key(key); }) return fold.cohort_key(key);
-    else if constexpr (requires { fold.inner; }) return cohort_key(fold.inner, key);
-    else return key;
-}
 
 template <class F, class R>
 using sum_t = typename detail::SumOf<F, R>::type;
@@ -206,15 +269,37 @@ void fold_rows(const F& fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>>
         else fold.around(hub, w, memory, inward);
     }
 }
-// Before round one, for the fold and for every fold inside it.
-template <class F, class M>
-void check_hub(const F& fold, const Site<M>& hub) {
-    if constexpr (requires { fold.check(hub); }) fold.check(hub);
-    if constexpr (requires { fold.inner; }) check_hub(fold.inner, hub);
+// Before round one, of every fold in a policy or method: w is what the server folds.
+template <class P, class M>
+void check_hub(const P& all, const Site<M>& hub, const Vec<real<M>>& w) {
+    detail::for_each_policy(all, [&]<class Q>(const Q& policy) {
+        if constexpr (detail::offers_of<Q>().has(offer::check)) {
+            constexpr bool of_fold = requires { policy.check(hub, w); };
+            constexpr bool of_scope = requires { policy.check(Layout{}); };
+            static_assert(of_fold || of_scope, "tessera::Fold: check must be callable as check(site, w) const");
+            if constexpr (of_fold) policy.check(hub, w);
+        }
+    });
+}
+// Whether a memory that was read from outside may be this fold's beside a vector of `w` numbers: by default every
+// vector in it is empty or as long.
+template <class R, class F>
+bool keeps_memory(const F& fold, const memory_t<F, R>& memory, std::size_t w) {
+    bool fits = true;
+    if constexpr (detail::offers_of<F>().has(offer::keeps)) {
+        fits = fold.keeps(memory, w);
+    } else {
+        for_each_field(memory, [&](std::string_view name, const auto& field) {
+            if (name != "inner" || !requires { fold.inner; }) fits = fits && detail::fresh_or(field, w);
+        });
+    }
+    if constexpr (requires { fold.inner; memory.inner; })
+        fits = fits && keeps_memory<R>(fold.inner, memory.inner, w);
+    return fits;
 }
 template <class M, class F>
 void lift_row(const F& fold, const Row<real<M>>& row, const Vec<real<M>>& w, sum_t<F, real<M>>& sum) {
-    if constexpr (requires { fold.lift(row, w, sum); }) fold.lift(row, w, sum);
+    if constexpr (detail::offers_of<F>().has(offer::streams)) fold.lift(row, w, sum);
     else lift_row<M>(fold.inner, row, w, sum);
 }
 // The rows of `abreast` neighbours, fewer where the cohort ends. If there are several, weight 0 says that nobody came.

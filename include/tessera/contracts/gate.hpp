@@ -5,7 +5,8 @@
 //   Vec<Segment> segments(routes) const                         its parameters; they start as a model's would
 //   void operator()(routes, psi, batch, q0, notes) const        writes q0[i * blocks + j]
 //   void pull_back(routes, psi, batch, q0, notes, dq0, dpsi)    dpsi = gradient of sum dq0 q0; const
-//   std::size_t notes(routes) const                             numbers an example from the call to pull_back (0)
+//   std::size_t notes(routes) const                             offered: numbers an example from the call to pull_back
+//   double forward_flops(routes) const                             offered: what asking it about one example costs
 //
 // One that reads what the branches hold (a recurrent net's states) has, in place of the last three,
 //
@@ -16,6 +17,7 @@
 #include <cstddef>
 
 #include <tessera/contracts/routable.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera {
 namespace detail {
@@ -35,8 +37,27 @@ concept PulledGate = requires(const G gate, const Routes& routes, In<R> in, cons
 
 template <class G>
 std::size_t notes_of(const G& gate, const Routes& routes) {
-    if constexpr (requires { gate.notes(routes); }) return gate.notes(routes);
+    if constexpr (offers_of<G>().has(offer::notes)) return gate.notes(routes);
     else return 0;
+}
+
+struct GateNames {
+    int notes, forward_flops;
+};
+template <class G> concept names_notes = !requires { &Probed<G, GateNames>::notes; };
+template <class G> concept names_forward_flops = !requires { &Probed<G, GateNames>::forward_flops; };
+
+template <class G>
+consteval bool gate_is_spelt() {
+    static_assert(policy_is_spelt<G>());
+    if constexpr (StatesOffers<G>) {
+        static_assert(agrees<G>(names_notes<G>, offer::notes),
+                      "tessera::Gate: `notes` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(agrees<G>(names_forward_flops<G>, offer::forward_flops),
+                      "tessera::Gate: `forward_flops` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
+    }
+    return true;
 }
 
 }  // namespace detail
@@ -53,6 +74,7 @@ concept Gate = RouteGate<G, R> || (detail::ShapedGate<G> && detail::CalledGate<G
 // The same in sentences, for whoever writes one.
 template <class G, class R>
 consteval bool check_gate() {
+    static_assert(detail::gate_is_spelt<G>());
     constexpr bool on_the_way = RouteGate<G, R>, shaped = detail::ShapedGate<G>;
     constexpr bool called = on_the_way || detail::CalledGate<G, R>, pulled = on_the_way || detail::PulledGate<G, R>;
     static_assert(shaped,

@@ -9,16 +9,35 @@
 //
 // `Server<R>` and `Client<R>` declare what is kept. A verb that is left to its default must be listed:
 //   static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
-// so a misspelt verb is an error and never a silent default.
+// so a misspelt verb is an error and never a silent default. Whatever else a method has is listed too
+// (core/offers.hpp):
+//   static constexpr auto offers = offer::validate | offer::admits;
+//
+// What comes from outside is judged before a verb reads it. Every number is finite, and the lengths are right:
+//
+//   what                 by default                                                           else the method offers
+//   download             of the same form as what `send` gives of the first state            takes
+//   upload               x as long as the server's w (or packed by its mask), weight >= 0     admits; owed if it is
+//                                                                                             not {x, weight}
+//   client's state       every vector empty, or as long as the download (of the model, if     keeps; owed if it holds
+//                        that is no vector)                                                   lists, masks, integers
+//   server's state       of the same form as `open` made it; a fold's memory as the fold says holds
+//
+// A method around another one holds it as `inner` and need not repeat what that offers about types they share.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include <tessera/contracts/fold.hpp>
+#include <tessera/contracts/policy.hpp>
 #include <tessera/contracts/site.hpp>
+#include <tessera/core/form.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera {
 
@@ -49,6 +68,7 @@ struct Shared {
 // The model with these parameters.
 template <class M>
 struct Plain {
+    static constexpr auto offers = offer::parameters;
     const M* model;
     Vec<real<M>> parameters;
     void operator()(const Batch<real<M>>& b, Out<real<M>> out) const { model->predict(parameters, b, out); }
@@ -80,75 +100,117 @@ struct Misfit {};
 template <class T>
 inline constexpr bool misfits = std::is_same_v<T, Misfit>;
 
-struct VerbNames {
+struct MethodNames {
     int open, send, visit, merge, serve;
+    int admits, takes, keeps, holds, global, global_at, trains_to_serve, needs_memory, over_budget, keep_spent;
+    int Released, Kept, no_global, serves_global, serves_as_is, serves_own;
 };
 template <class Me>
-struct Probe : Me, VerbNames {};  // `&Probe::send` is ambiguous exactly when Me has a member named send
+using Probe = Probed<Me, MethodNames>;
 
 template <class Me> concept names_open = !requires { &Probe<Me>::open; };
 template <class Me> concept names_send = !requires { &Probe<Me>::send; };
 template <class Me> concept names_visit = !requires { &Probe<Me>::visit; };
 template <class Me> concept names_merge = !requires { &Probe<Me>::merge; };
 template <class Me> concept names_serve = !requires { &Probe<Me>::serve; };
+template <class Me> concept names_admits = !requires { &Probe<Me>::admits; };
+template <class Me> concept names_takes = !requires { &Probe<Me>::takes; };
+template <class Me> concept names_state_keeps = !requires { &Probe<Me>::keeps; };
+template <class Me> concept names_holds = !requires { &Probe<Me>::holds; };
+template <class Me> concept names_global = !requires { &Probe<Me>::global; };
+template <class Me> concept names_global_at = !requires { &Probe<Me>::global_at; };
+template <class Me> concept names_trains_to_serve = !requires { &Probe<Me>::trains_to_serve; };
+template <class Me> concept names_needs_memory = !requires { &Probe<Me>::needs_memory; };
+template <class Me> concept names_over_budget = !requires { &Probe<Me>::over_budget; };
+template <class Me> concept names_keep_spent = !requires { &Probe<Me>::keep_spent; };
+template <class Me> concept names_Released = !requires { &Probe<Me>::Released; };
+template <class Me> concept names_Kept = !requires { &Probe<Me>::Kept; };
+template <class Me> concept names_serves_own = !requires { &Probe<Me>::serves_own; };
 
-// Whether clients have models of their own. A method around another one passes on what that says.
+template <class Me>
+concept WrapsMethod = requires { &Me::inner; };
+template <WrapsMethod Me>
+using inner_t = std::remove_cvref_t<decltype(Me::inner)>;
+
+// Whether clients have models of their own.
 template <class Me>
 consteval bool serves_own() {
-    if constexpr (requires { Me::serves_own; }) return Me::serves_own;
-    else return names_serve<Me>;
+    return names_serve<Me> && !offers_of<Me>().has(offer::serves_global);
 }
-
-// Of a method, or of the one that it is around: whether clients must remember, whether the fold hides what they send,
-// the key that plans are drawn with, what its fold asks of the hub before round one, which uploads fit.
+// Why clients must remember, of a method or of the one that it is around; "" if they need not.
 template <class Me>
-consteval bool needs_memory() {
-    if constexpr (requires { Me::needs_memory; }) return Me::needs_memory;
-    else if constexpr (requires { &Me::inner; }) return needs_memory<std::remove_cvref_t<decltype(Me::inner)>>();
-    else return false;
+std::string_view needs_memory(const Me& method) {
+    if constexpr (offers_of<Me>().has(offer::needs_memory)) return method.needs_memory();
+    else if constexpr (WrapsMethod<Me>) return needs_memory(method.inner);
+    else return {};
 }
-template <class Me>
-consteval bool hides_uploads() {
-    if constexpr (requires { &Me::fold; }) return hides_clients<std::remove_cvref_t<decltype(Me::fold)>>;
-    else if constexpr (requires { &Me::inner; }) return hides_uploads<std::remove_cvref_t<decltype(Me::inner)>>();
-    else return false;
-}
+// Of whatever policy counts on nobody's knowing who was drawn, the key that plans are drawn with.
 template <class Me>
 Key plan_key(const Me& method, Key key) {
-    if constexpr (requires { &Me::fold; }) return cohort_key(method.fold, key);
-    else if constexpr (requires { &Me::inner; }) return plan_key(method.inner, key);
-    else return key;
+    Key drawn = key;
+    for_each_policy(method, [&]<class P>(const P& policy) {
+        if constexpr (offers_of<P>().has(offer::cohort_key)) drawn = policy.cohort_key(key);
+    });
+    return drawn;
 }
-template <class Me, class M>
-void check_hub_of(const Me& method, const Site<M>& hub) {
-    if constexpr (requires { &Me::fold; }) check_hub(method.fold, hub);
-    else if constexpr (requires { &Me::inner; }) check_hub_of(method.inner, hub);
-}
-// Whether an upload may reach `merge`. A method with uploads of its own says itself: bool admits(server, upload) const.
-template <class Me, class State, class Upload>
-bool admits(const Me& method, const State& server, const Upload& upload) {
-    if constexpr (requires { method.admits(server, upload); }) {
-        return method.admits(server, upload);
-    } else if constexpr (requires { &Me::inner; }) {
-        return admits(method.inner, server, upload);
-    } else if constexpr (requires { row_of(upload).x, server.w; }) {
-        const auto row = row_of(upload);
-        const bool whole = !row.mask && row.x.size() == server.w.size();
-        const bool packed = row.mask && row.mask->size() == server.w.size() && row.x.size() == row.mask->count();
-        return (whole || packed) && row.weight >= 0;
-    } else {
-        return true;
-    }
-}
-
 template <class Me>
 constexpr Verbs defaults_of() {
     if constexpr (requires { Me::by_default; }) return Me::by_default;
     else return {};
 }
 
+// Each optional name is a member and listed, or neither.
+template <class Me>
+consteval bool method_is_spelt() {
+    static_assert(policy_is_spelt<Me>());
+    if constexpr (StatesOffers<Me>) {
+        static_assert(
+            agrees<Me>(names_admits<Me>, offer::admits),
+            "tessera::Method: `admits` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(
+            agrees<Me>(names_takes<Me>, offer::takes),
+            "tessera::Method: `takes` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(
+            agrees<Me>(names_state_keeps<Me>, offer::keeps),
+            "tessera::Method: `keeps` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(
+            agrees<Me>(names_holds<Me>, offer::holds),
+            "tessera::Method: `holds` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(
+            agrees<Me>(names_global<Me>, offer::global),
+            "tessera::Method: `global` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(agrees<Me>(names_global_at<Me>, offer::global_at),
+                      "tessera::Method: `global_at` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
+        static_assert(
+            agrees<Me>(names_trains_to_serve<Me>, offer::trains_to_serve),
+            "tessera::Method: `trains_to_serve` must be a member and be listed in `offers`, or neither; is it "
+            "misspelt?");
+        static_assert(agrees<Me>(names_needs_memory<Me>, offer::needs_memory),
+                      "tessera::Method: `needs_memory` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
+        static_assert(agrees<Me>(names_over_budget<Me>, offer::over_budget),
+                      "tessera::Method: `over_budget` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
+        static_assert(agrees<Me>(names_keep_spent<Me>, offer::keep_spent),
+                      "tessera::Method: `keep_spent` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
+        static_assert(agrees<Me>(names_Released<Me>, offer::Released),
+                      "tessera::Method: `Released` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
+        static_assert(
+            agrees<Me>(names_Kept<Me>, offer::Kept),
+            "tessera::Method: `Kept` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(!names_serves_own<Me>,
+                      "tessera::Method: `serves_own` is no member: where `serve` gives the server's model, list "
+                      "`serves_global` in `offers`");
+    }
+    return true;
+}
+
 template <class Me>
 consteval bool verbs_are_spelt() {
+    static_assert(method_is_spelt<Me>());
     static_assert(names_visit<Me>, "tessera::Method: a method needs `visit`; is it misspelt?");
     static_assert(names_send<Me> != defaults_of<Me>().has(verb::send),
                   "tessera::Method: `send` must be a member or be listed in `by_default`, not both; is it misspelt?");

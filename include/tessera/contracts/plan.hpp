@@ -7,6 +7,7 @@
 #include <span>
 
 #include <tessera/core/arena.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/core/view.hpp>
 
@@ -29,10 +30,29 @@ struct Cohort {
     bool each_by_itself = false;  // false: a client that stays away may leave its seat to another
     double rate = 1;              // the probability of each
 };
-// A sampler that draws every client by itself says with which probability: `double each_by_itself() const`.
+namespace detail {
+struct SamplerNames {
+    int each_by_itself;
+};
+template <class S> concept names_each_by_itself = !requires { &Probed<S, SamplerNames>::each_by_itself; };
+
+template <class S>
+consteval bool sampler_is_spelt() {
+    static_assert(policy_is_spelt<S>());
+    if constexpr (StatesOffers<S>)
+        static_assert(
+            agrees<S>(names_each_by_itself<S>, offer::each_by_itself),
+            "tessera::Sampler: `each_by_itself` must be a member and be listed in `offers`, or neither; is it "
+            "misspelt?");
+    return true;
+}
+}  // namespace detail
+
+// A sampler that draws every client by itself offers `double each_by_itself() const`, with which probability.
 template <class S>
 Cohort cohort_of(const S& sampler) {
-    if constexpr (requires { sampler.each_by_itself(); }) return {true, sampler.each_by_itself()};
+    static_assert(detail::sampler_is_spelt<S>());
+    if constexpr (detail::offers_of<S>().has(offer::each_by_itself)) return {true, sampler.each_by_itself()};
     else return {};
 }
 

@@ -3,12 +3,12 @@
 //
 //   void operator()(site, w, batches, me, mu) const   writes mu, which has the size of w; may move w itself
 //
-// and, where it matters,
-//   std::size_t draws() const                         batches of a local step (1); the prox reads the last one
-//   void pull_back(site, w, batches, me, v) const     v leaves as Dmu(w)' v
-//   static constexpr bool starts_at_mean = true;      the prox starts at mu unless told otherwise (at w)
-//   static constexpr bool remembers = false;          me.w_last is not read, so clients need not keep it
-//   static constexpr bool natural = true;             what is written is s = grad g*(mu), not mu
+// and lists in `offers` (core/offers.hpp), where it matters,
+//   draws            std::size_t draws() const: batches of a local step (1); the prox reads the last one
+//   pull_back        void pull_back(site, w, batches, me, v) const: v leaves as Dmu(w)' v
+//   starts_at_mean   the prox starts at mu unless told otherwise (at w)
+//   forgets          me.w_last is not read, so clients need not keep it
+//   natural          what is written is s = grad g*(mu), not mu
 #pragma once
 
 #include <array>
@@ -19,6 +19,7 @@
 #include <utility>
 
 #include <tessera/contracts/site.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera {
 
@@ -92,12 +93,44 @@ concept Prior = std::copyable<P> &&
 
 template <class P, class M>
 concept DifferentiablePrior =
-    Prior<P, M> && requires(const P prior, const Site<M>& at, const Vec<real<M>>& w, const Drawn<real<M>>& batches,
-                            const Personal<real<M>>& me, Vec<real<M>>& v) { prior.pull_back(at, w, batches, me, v); };
+    Prior<P, M> && detail::offers_of<P>().has(offer::pull_back) &&
+    requires(const P prior, const Site<M>& at, const Vec<real<M>>& w, const Drawn<real<M>>& batches,
+             const Personal<real<M>>& me, Vec<real<M>>& v) { prior.pull_back(at, w, batches, me, v); };
+
+namespace detail {
+
+struct PriorNames {
+    int draws, pull_back, starts_at_mean, remembers, forgets, natural;
+};
+template <class P> concept names_draws = !requires { &Probed<P, PriorNames>::draws; };
+template <class P> concept names_pull_back = !requires { &Probed<P, PriorNames>::pull_back; };
+template <class P> concept names_starts_at_mean = !requires { &Probed<P, PriorNames>::starts_at_mean; };
+template <class P> concept names_remembers = !requires { &Probed<P, PriorNames>::remembers; };
+template <class P> concept names_natural = !requires { &Probed<P, PriorNames>::natural; };
+
+template <class P>
+consteval bool prior_is_spelt() {
+    static_assert(policy_is_spelt<P>());
+    if constexpr (StatesOffers<P>) {
+        static_assert(
+            agrees<P>(names_draws<P>, offer::draws),
+            "tessera::Prior: `draws` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(agrees<P>(names_pull_back<P>, offer::pull_back),
+                      "tessera::Prior: `pull_back` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
+        static_assert(
+            !names_starts_at_mean<P> && !names_natural<P> && !names_remembers<P>,
+            "tessera::Prior: `starts_at_mean`, `natural` and `forgets` are no members: list them in `offers`");
+    }
+    return true;
+}
+
+}  // namespace detail
 
 // The same in one sentence, for whoever writes one.
 template <class P, class M>
 consteval bool check_prior() {
+    static_assert(detail::prior_is_spelt<P>());
     constexpr bool fits = Prior<P, M>;
     static_assert(fits,
                   "tessera::Prior: a prior needs `void operator()(site, w, batches, me, mu) const`, which writes "
@@ -107,15 +140,15 @@ consteval bool check_prior() {
 
 namespace detail {
 template <class P>
-inline constexpr bool starts_at_mean = requires { requires P::starts_at_mean; };
+inline constexpr bool starts_at_mean = offers_of<P>().has(offer::starts_at_mean);
 template <class P>
-inline constexpr bool remembers = !requires { requires !P::remembers; };
+inline constexpr bool remembers = !offers_of<P>().has(offer::forgets);
 template <class P>
-inline constexpr bool is_natural = requires { requires P::natural; };
+inline constexpr bool is_natural = offers_of<P>().has(offer::natural);
 
 template <class P>
 std::size_t draws_of(const P& prior) {
-    if constexpr (requires { prior.draws(); }) return prior.draws();
+    if constexpr (offers_of<P>().has(offer::draws)) return prior.draws();
     else return 1;
 }
 }  // namespace detail

@@ -14,6 +14,7 @@
 
 #include <tessera/contracts/model.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera {
 
@@ -27,6 +28,12 @@ inline void validate(const Spent& s) {  // a sentence is made only when it is ne
         throw ConfigError("a sampling rate lies in [0, 1], not " + std::to_string(s.rate));
     if (!(s.noise >= 0 && std::isfinite(s.noise)))
         throw ConfigError("a noise multiplier is 0 or more, not " + std::to_string(s.noise));
+}
+// Of a ledger that was read from a file: each entry is what `spend` would have made.
+inline bool valid(const Vec<Spent>& all) {
+    for (const Spent& s : all)
+        if (!(s.rate >= 0 && s.rate <= 1 && s.noise >= 0 && std::isfinite(s.noise) && s.steps > 0)) return false;
+    return true;
 }
 // One entry for each rate and noise, so a ledger is as long as a client has settings, not steps.
 inline void spend(Vec<Spent>& all, const Spent& more) {
@@ -175,15 +182,15 @@ struct Epochs {
 //   using Released = Trained<Local>;
 //   using Kept = Trained<Own>;
 //
-// A rule is private if it says `static constexpr bool adds_noise = true`.
+// A rule is private if it offers `adds_noise`; it then has a type `Sampling` and, somewhere inside it, a source of
+// noise.
 template <class... Rules>
 struct Trained {};
 
 namespace detail {
 template <class Q>
 consteval bool noisy() {
-    if constexpr (requires { Q::adds_noise; }) return Q::adds_noise;
-    else return false;
+    return offers_of<Q>().has(offer::adds_noise);
 }
 template <class List>
 inline constexpr bool all_noisy = false;

@@ -7,6 +7,7 @@
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/site.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera {
 
@@ -24,9 +25,32 @@ concept RuleUnlessConst = !Rule<Q, M> && requires(Q rule, const Site<M>& at, Vec
 };
 }  // namespace detail
 
+namespace detail {
+
+struct RuleNames {
+    int adds_noise, Sampling;
+};
+template <class Q> concept names_adds_noise = !requires { &Probed<Q, RuleNames>::adds_noise; };
+template <class Q> concept names_Sampling = !requires { &Probed<Q, RuleNames>::Sampling; };
+
+template <class Q>
+consteval bool rule_is_spelt() {
+    static_assert(policy_is_spelt<Q>());
+    if constexpr (StatesOffers<Q>) {
+        static_assert(!names_adds_noise<Q>, "tessera::Rule: `adds_noise` is no member: list it in `offers`");
+        static_assert(agrees<Q>(names_Sampling<Q>, offer::adds_noise),
+                      "tessera::Rule: a rule with `Sampling` lists `adds_noise` in `offers`, and no other does; is it "
+                      "misspelt?");
+    }
+    return true;
+}
+
+}  // namespace detail
+
 // A rule at a place, with a memory that lives as long as the walk: an optimizer created anew (0.3).
 template <Model M, class Q>
 class Walk {
+    static_assert(detail::rule_is_spelt<Q>());
     static_assert(!detail::RuleUnlessConst<Q, M>,
                   "tessera::Rule: `step` must be const and return the batch's loss; what it changes belongs in "
                   "`template <class R> struct Memory`");

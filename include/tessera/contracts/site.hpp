@@ -83,7 +83,7 @@ struct Site {
             for (; cursor.at < batch_count() && out.size() < steps; ++cursor.at)
                 out.append(cut(order, static_cast<std::size_t>(cursor.at) * batch_size()),
                            key(purpose::dropout)(role)(cursor.pass)(cursor.at));
-            if (cursor.at == batch_count()) cursor = {cursor.pass + 1, 0};
+            if (cursor.at >= batch_count()) cursor = {cursor.pass + 1, 0};
         }
         return out;
     }

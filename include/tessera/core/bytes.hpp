@@ -107,7 +107,10 @@ template <class T>
 constexpr std::size_t least_bytes() {
     if constexpr (Number<T>) return sizeof(T);
     else if constexpr (std::is_same_v<T, Mask> || Growable<T>) return 8;
-    else return 0;
+    else if constexpr (is_array<T>) return std::tuple_size_v<T> * least_bytes<typename T::value_type>();
+    else
+        return []<class... F>(Types<F...>*) { return (std::size_t{0} + ... + least_bytes<F>()); }(
+            static_cast<field_types<T>*>(nullptr));
 }
 }  // namespace detail
 

@@ -12,6 +12,7 @@
 
 #include <tessera/core/arena.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/core/view.hpp>
 
 namespace tessera {
@@ -147,7 +148,7 @@ namespace scope {
 
 template <Part... Parts>
 struct Is {
-    static constexpr bool may_be_empty = false;
+    static constexpr Offers offers{};
     static constexpr bool selects(const Segment& s) { return ((s.part == Parts) || ...); }
 };
 using Input = Is<Part::input>;
@@ -157,26 +158,27 @@ using Adapter = Is<Part::adapter>;
 using Router = Is<Part::router>;
 
 struct All {
-    static constexpr bool may_be_empty = true;
+    static constexpr auto offers = offer::may_be_empty;
     static constexpr bool selects(const Segment&) { return true; }
 };
 struct None {
-    static constexpr bool may_be_empty = true;
+    static constexpr auto offers = offer::may_be_empty;
     static constexpr bool selects(const Segment&) { return false; }
 };
 template <class Scope>
 struct Except {
-    static constexpr bool may_be_empty = true;
+    static constexpr auto offers = offer::may_be_empty;
     static constexpr bool selects(const Segment& s) { return !Scope::selects(s); }
 };
 template <class... Scopes>
 struct AnyOf {
-    static constexpr bool may_be_empty = (Scopes::may_be_empty && ...);
+    static constexpr Offers offers =
+        offer::when((detail::offers_of<Scopes>().has(offer::may_be_empty) && ...), offer::may_be_empty);
     static constexpr bool selects(const Segment& s) { return (Scopes::selects(s) || ...); }
 };
 template <Name... Names>
 struct Named {
-    static constexpr bool may_be_empty = false;
+    static constexpr Offers offers{};
     static constexpr bool selects(const Segment& s) { return ((s.name == Names) || ...); }
 };
 
@@ -193,8 +195,7 @@ constexpr Where select(Layout layout) {
 namespace detail {
 template <class S>
 constexpr bool may_find_nothing() {
-    if constexpr (requires { S::may_be_empty; }) return S::may_be_empty;
-    else return false;
+    return offers_of<S>().has(offer::may_be_empty);
 }
 }  // namespace detail
 

@@ -2,8 +2,11 @@
 // Scopes as values: what a method holds to say which coordinates are meant.
 //
 //   bool selects(const Segment&)              compulsory; static (known when compiling) or const (a value's choice)
-//   static constexpr bool may_be_empty        optional: finding nothing is no mistake
-//   bool has(const Segment&, Id) const        optional: of what it selects, what this client has; the rest reads 0
+//
+// and, listed in `offers` (core/offers.hpp),
+//   may_be_empty     finding nothing is no mistake
+//   has              bool has(const Segment&, Id) const: of what it selects, what this client has; the rest reads 0
+//   check            void check(Layout) const: throws ConfigError if the model cannot be meant
 //
 // A static scope that finds nothing in a network does not compile; any other scope, and any model chosen at run
 // time, gets a ConfigError that lists what the model has.
@@ -18,6 +21,7 @@
 
 #include <tessera/core/error.hpp>
 #include <tessera/core/layout.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera {
 
@@ -37,6 +41,27 @@ consteval bool finds() {
     if constexpr (StaticScope<S> && !may_find_nothing<S>() && requires { M::segments; })
         return !tessera::select<S>(M::segments).empty();
     else return true;
+}
+
+struct ScopeNames {
+    int may_be_empty, has, check;
+};
+template <class S> concept names_may_be_empty = !requires { &Probed<S, ScopeNames>::may_be_empty; };
+template <class S> concept names_has = !requires { &Probed<S, ScopeNames>::has; };
+template <class S> concept names_scope_check = !requires { &Probed<S, ScopeNames>::check; };
+
+template <class S>
+consteval bool scope_is_spelt() {
+    static_assert(policy_is_spelt<S>());
+    if constexpr (StatesOffers<S>) {
+        static_assert(!names_may_be_empty<S>, "tessera::Scope: `may_be_empty` is no member: list it in `offers`");
+        static_assert(agrees<S>(names_has<S>, offer::has),
+                      "tessera::Scope: `has` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(
+            agrees<S>(names_scope_check<S>, offer::check),
+            "tessera::Scope: `check` must be a member and be listed in `offers`, or neither; is it misspelt?");
+    }
+    return true;
 }
 
 // "0.weight (input), 0.bias (input), 2.weight (head)"
@@ -65,13 +90,13 @@ namespace scope {
 // The same scope, where finding nothing is no mistake.
 template <class S>
 struct IfAny {
-    static constexpr bool may_be_empty = true;
+    static constexpr auto offers = offer::may_be_empty;
     static constexpr bool selects(const Segment& s) { return S::selects(s); }
 };
 
 // All that feeds the head.
 struct BelowHead {
-    static constexpr bool may_be_empty = false;
+    static constexpr Offers offers{};
     static constexpr bool selects(const Segment& s) { return s.part != Part::head; }
 };
 
@@ -79,7 +104,7 @@ struct BelowHead {
 // A segment is named in full or by the beginning of its name up to a dot. Every piece must find something.
 class Chosen {
 public:
-    static constexpr bool may_be_empty = true;  // check() has asked piece by piece
+    static constexpr auto offers = offer::may_be_empty | offer::check;  // check() has asked piece by piece
 
     constexpr Chosen() = default;  // "output"
     Chosen(std::string_view text) : text_{} {
@@ -169,7 +194,8 @@ template <Scope S, class M>
 Where on(const S& scope, const M& model) {
     static_assert(detail::finds<S, M>(), "tessera: this scope selects nothing in this model (is there no such layer?)");
     const Layout layout = model.layout();
-    if constexpr (requires { scope.check(layout); }) scope.check(layout);
+    static_assert(detail::scope_is_spelt<S>());
+    if constexpr (detail::offers_of<S>().has(offer::check)) scope.check(layout);
     const Where found = select(scope, layout);
     if (found.empty() && !detail::may_find_nothing<S>())
         throw ConfigError("the scope selects nothing in this model, which has " + detail::segments_in_words(layout));
@@ -189,7 +215,7 @@ template <Scope S, class M>
 Where on(const S& scope, const M& model, Id client) {
     static_assert(detail::finds<S, M>(), "tessera: this scope selects nothing in this model (is there no such layer?)");
     Where w = on(scope, model);
-    if constexpr (requires(const Segment& s) { scope.has(s, client); }) {
+    if constexpr (detail::offers_of<S>().has(offer::has)) {
         w = Where::none();
         for (const auto& s : model.layout())
             if (scope.selects(s) && scope.has(s, client)) w.add({s.offset, s.end()});
@@ -199,7 +225,7 @@ Where on(const S& scope, const M& model, Id client) {
 template <Scope S, class M>
 Where lacking(const S& scope, const M& model, Id client) {
     Where w = Where::none();
-    if constexpr (requires(const Segment& s) { scope.has(s, client); })
+    if constexpr (detail::offers_of<S>().has(offer::has))
         for (const auto& s : model.layout())
             if (scope.selects(s) && !scope.has(s, client)) w.add({s.offset, s.end()});
     return w;

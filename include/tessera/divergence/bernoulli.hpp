@@ -7,11 +7,13 @@
 #include <cmath>
 #include <string_view>
 
+#include <tessera/core/offers.hpp>
 #include <tessera/divergence/general.hpp>
 
 namespace tessera::divergence {
 
 struct BernoulliEntropy {
+    static constexpr Offers offers{};
     static constexpr std::string_view name = "Bernoulli";
     static constexpr double low = 0, high = 1;
 

@@ -11,13 +11,13 @@
 
 #include <tessera/contracts/divergence.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/kernels/vector.hpp>
 
 namespace tessera::divergence {
 
 struct Gaussian {
-    static constexpr bool euclidean = true;
-
+    static constexpr auto offers = offer::euclidean;
     template <class R>
     double value(In<R> x) const {
         double sum = 0;
@@ -41,6 +41,7 @@ struct Gaussian {
 };
 
 struct DiagonalGaussian {
+    static constexpr auto offers = offer::validate;
     Vec<double> variance{};  // the diagonal of S
 
     template <class R>

@@ -16,11 +16,13 @@
 
 #include <tessera/contracts/divergence.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera::divergence {
 
 template <class Phi>
 struct General {
+    static constexpr auto offers = offer::validate;
     Phi phi{};
     double margin = 1e-6;
 

@@ -8,11 +8,13 @@
 #include <limits>
 #include <string_view>
 
+#include <tessera/core/offers.hpp>
 #include <tessera/divergence/general.hpp>
 
 namespace tessera::divergence {
 
 struct PoissonEntropy {
+    static constexpr Offers offers{};
     static constexpr std::string_view name = "Poisson";
     static constexpr double low = 0, high = std::numeric_limits<double>::infinity();
 

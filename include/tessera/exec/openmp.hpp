@@ -21,6 +21,7 @@
 #include <tessera/core/crew.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/function_ref.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera::exec {
 namespace detail {
@@ -95,6 +96,7 @@ private:
 }  // namespace detail
 
 struct OpenMp {
+    static constexpr auto offers = offer::validate;
     std::size_t threads = 2;
 
     std::size_t concurrency() const { return threads; }

@@ -4,9 +4,12 @@
 
 #include <cstddef>
 
+#include <tessera/core/offers.hpp>
+
 namespace tessera::exec {
 
 struct Serial {
+    static constexpr Offers offers{};
     std::size_t concurrency() const { return 1; }
 
     template <class Body>

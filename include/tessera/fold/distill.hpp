@@ -26,6 +26,7 @@
 
 #include <tessera/contracts/fold.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/fold/mean.hpp>
 #include <tessera/kernels/moments.hpp>
 #include <tessera/nn/objective/taught.hpp>
@@ -44,7 +45,7 @@ template <class Inner = Mean>
 struct Distill {
     static_assert(!hides_clients<Inner>,
                   "tessera::fold::Distill: the teachers are the uploads themselves, which this inner fold is to hide");
-    static constexpr bool masked = false;  // a teacher is a whole model
+    static constexpr auto offers = offer::validate | offer::check | offer::whole_rows;
 
     std::size_t kd_steps = 500;    // R
     std::size_t kd_batch = 2048;
@@ -69,7 +70,7 @@ struct Distill {
     void around(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows, auto&, auto&& inward) const {
         inward(w);
         if (hub.round >= kd_rounds || kd_steps == 0 || rows.empty()) return;
-        check(hub);
+        check(hub, w);
         if constexpr (LogitModel<M>) teach(hub, w, rows);
     }
 
@@ -102,11 +103,15 @@ struct Distill {
     nn::Softening softening() const { return {temperature, answer}; }
 
     template <class M>
-    void check(const Site<M>& hub) const {
+    void check(const Site<M>& hub, const Vec<real<M>>& w) const {
         constexpr bool has_logits = LogitModel<M>;
         static_assert(has_logits, "tessera::Distill: this model has no `logits` and `pullback`; only models with "
                                   "logits can be taught");
         if (kd_steps == 0 || kd_rounds == 0) return;
+        if (w.size() != dimension(*hub.model))
+            throw ConfigError("distillation asks whole models, and what this method's clients send has " +
+                              std::to_string(w.size()) + " of the model's " +
+                              std::to_string(dimension(*hub.model)) + " parameters: share all of them");
         if (hub.ids.empty())
             throw ConfigError(
                 "distillation needs public examples at the server: give the federation `aux`, or split the "

@@ -14,12 +14,13 @@
 #include <cstddef>
 
 #include <tessera/contracts/fold.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/kernels/mean.hpp>
 
 namespace tessera::fold {
 
 struct Mean {
-    static constexpr bool masked = true;
+    static constexpr auto offers = offer::streams | offer::masked | offer::abreast;
     static constexpr std::size_t abreast = kernels::mean_streams;
 
     template <class R>

@@ -13,13 +13,13 @@
 #include <cstddef>
 
 #include <tessera/contracts/fold.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/kernels/mean.hpp>
 
 namespace tessera::fold {
 
 struct OwnersMean {
-    static constexpr bool masked = true;
-
+    static constexpr auto offers = offer::streams | offer::masked;
     template <class R>
     struct Sum {
         Vec<double> values, totals;  // of weight / largest

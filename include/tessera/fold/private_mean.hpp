@@ -25,17 +25,18 @@
 #include <tessera/contracts/fold.hpp>
 #include <tessera/contracts/private.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/fold/mean.hpp>
 
 namespace tessera::fold {
 
 template <class Noise, class Inner = Mean>
 struct PrivateMean {
+    static constexpr auto offers =
+        offer::validate | offer::streams | offer::hides_clients | offer::cohort_key | offer::keeps;
     static_assert(std::is_same_v<Inner, Mean>,
                   "tessera::fold::PrivateMean: noise is sized for a sum of clipped updates (fold::Mean); how far one "
                   "client moves any other fold is not known");
-
-    static constexpr bool hides_clients = true;
 
     double clip = 1;     // C
     double noise = 1;    // deviation over C
@@ -87,6 +88,10 @@ struct PrivateMean {
 
     Spent cost(const Cohort& drawn) const {
         return drawn.each_by_itself ? Spent{drawn.rate, noise, 1} : Spent{1, noise / 2, 1};
+    }
+    template <class R>
+    bool keeps(const Memory<R>& memory, std::size_t) const {
+        return valid(memory.ledger);
     }
     Key cohort_key(Key place) const { return source.sample_key(place); }
 

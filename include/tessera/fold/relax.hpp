@@ -7,12 +7,14 @@
 
 #include <tessera/contracts/fold.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/fold/mean.hpp>
 
 namespace tessera::fold {
 
 template <class Inner = Mean>
 struct Relax {
+    static constexpr auto offers = offer::validate;
     double beta = 1;
     Inner inner{};
 

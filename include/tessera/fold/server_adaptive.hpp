@@ -17,6 +17,7 @@
 
 #include <tessera/contracts/fold.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/fold/mean.hpp>
 #include <tessera/kernels/moments.hpp>
 
@@ -26,6 +27,7 @@ using kernels::SecondMoment;
 
 template <SecondMoment Kind, class Inner = Mean>
 struct ServerAdaptive {
+    static constexpr auto offers = offer::validate;
     double server_rate = 0.1;
     double b1 = Kind == SecondMoment::adagrad ? 0.0 : 0.9;
     double b2 = 0.99;

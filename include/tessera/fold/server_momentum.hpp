@@ -11,12 +11,14 @@
 
 #include <tessera/contracts/fold.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/fold/mean.hpp>
 
 namespace tessera::fold {
 
 template <class Inner = Mean>
 struct ServerMomentum {
+    static constexpr auto offers = offer::validate;
     double server_rate = 1;
     double server_momentum = 0.9;  // beta, in [0, 1)
     bool nesterov = false;

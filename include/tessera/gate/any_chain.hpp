@@ -9,11 +9,13 @@
 
 #include <tessera/contracts/gate.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/gate/detail/exits.hpp>
 
 namespace tessera::gate {
 
 struct AnyChain {
+    static constexpr auto offers = offer::validate | offer::notes | offer::forward_flops;
     std::size_t first = 350, second = 150, third = 50, fourth = 0, fifth = 0;  // widths; 0 ends the list
     double dropout = 0.3;                                                      // of an exit
     bool relu = true;                                                          // of an exit

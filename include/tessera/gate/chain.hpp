@@ -12,12 +12,14 @@
 #include <cstddef>
 
 #include <tessera/contracts/gate.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/gate/detail/exits.hpp>
 
 namespace tessera::gate {
 
 template <std::size_t... Widths>
 struct Chain {
+    static constexpr auto offers = offer::validate | offer::notes | offer::forward_flops;
     double dropout = 0.3;  // of an exit
     bool relu = true;      // of an exit
 

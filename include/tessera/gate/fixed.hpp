@@ -7,10 +7,12 @@
 
 #include <tessera/contracts/gate.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera::gate {
 
 struct Fixed {
+    static constexpr auto offers = offer::validate;
     double q0 = 1;  // of the global branch
 
     Vec<Segment> segments(const Routes&) const { return {}; }

@@ -18,10 +18,12 @@
 
 #include <tessera/core/error.hpp>
 
-#if defined(__x86_64__)
+// TESSERA_PORTABLE_KERNELS, for all files of a program, leaves the other sets out: a sanitizer reads kernels for
+// minutes.
+#if defined(__x86_64__) && !defined(TESSERA_PORTABLE_KERNELS)
 #define TESSERA_X86 1
 #endif
-#if defined(__x86_64__) && defined(__linux__) && defined(__LP64__)
+#if defined(TESSERA_X86) && defined(__linux__) && defined(__LP64__)
 #define TESSERA_TILES 1
 #include <cpuid.h>
 #endif

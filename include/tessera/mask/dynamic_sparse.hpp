@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include <tessera/core/offers.hpp>
 #include <tessera/kernels/mask_words.hpp>
 #include <tessera/kernels/select.hpp>
 #include <tessera/mask/density.hpp>
@@ -31,6 +32,7 @@ enum class Annealing : std::uint8_t { paper, code };
 constexpr std::array<std::string_view, 2> words_of(Annealing) { return {"paper", "code"}; }
 
 struct DynamicSparse {
+    static constexpr auto offers = offer::validate | offer::reads_rounds;
     double density = 0.5;  // in (0, 1]
     Distribution distribution = Distribution::erk;
     MaskScope mask_scope = MaskScope::all;

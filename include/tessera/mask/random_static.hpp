@@ -2,11 +2,13 @@
 // RSM, FedSpa's random static mask: drawn once, never changed.
 #pragma once
 
+#include <tessera/core/offers.hpp>
 #include <tessera/mask/density.hpp>
 
 namespace tessera::mask {
 
 struct RandomStatic {
+    static constexpr auto offers = offer::validate;
     double density = 0.5;  // in (0, 1]
     Distribution distribution = Distribution::erk;
     MaskScope mask_scope = MaskScope::all;

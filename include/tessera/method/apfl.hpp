@@ -22,6 +22,7 @@ namespace tessera {
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct Apfl {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    static constexpr auto offers = offer::validate;
     Local local{};
     Fold fold{};
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream

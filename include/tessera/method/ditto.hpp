@@ -19,6 +19,8 @@ namespace tessera {
 template <class Local = rule::Sgd, class Fold = fold::Mean, class Own = Local>
 struct Ditto {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    static constexpr auto offers =
+        offer::validate | offer::Released | offer::Kept | offer::serves_as_is;
     using Released = Trained<Local>;
     using Kept = Trained<Own>;  // w never reads v
     Local local{};

@@ -16,6 +16,7 @@ namespace tessera {
 template <class Inner>
 struct Fallback {
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers = offer::validate | offer::global;
     Inner inner{};
     double share = 0.2;  // of the training data, held out
     template <class R>
@@ -51,9 +52,7 @@ struct Fallback {
     }
     template <class S, class R>
     Vec<R> global(const S& server, const Vec<R>& initial) const {
-        if constexpr (requires { inner.global(server, initial); })
-            return inner.global(server, initial);
-        else return server.w;
+        return detail::inner_global(inner, server, initial);
     }
     void validate() const {
         detail::require(share > 0 && share < 1,

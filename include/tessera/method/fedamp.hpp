@@ -21,6 +21,7 @@ namespace tessera {
 template <class Rule = rule::Sgd>
 struct FedAmp {
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers = offer::validate | offer::admits | offer::global;
     Rule local{};
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
     double lambda = 0.01, sigma = 10;
@@ -58,7 +59,8 @@ struct FedAmp {
     auto serve(const Site<M>& at, Down<R> got, Client<R> me) const {
         return plain(at, std::move(start(me.w, got.u)));
     }
-    bool admits(const auto& server, const auto& up) const { return server.admits(up); }
+    bool admits(const auto& s, Id from, const auto& up) const { return s.admits(from, up); }
+    auto global(const auto& server, const auto&) const { return server.w; }
     double alpha(std::size_t n) const { return detail::given_or_nth(alpha_k, sigma, n); }
     double own(std::size_t n) const { return detail::given_or_nth(own_share, 1, n); }
     void validate() const {

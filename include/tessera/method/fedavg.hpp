@@ -17,6 +17,7 @@ namespace tessera {
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct FedAvg {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr auto offers = offer::Released;
     using Released = Trained<Local>;
     Local local{};
     Fold fold{};

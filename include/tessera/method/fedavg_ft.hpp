@@ -15,6 +15,7 @@ namespace tessera {
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct FedAvgFt {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    static constexpr auto offers = offer::validate | offer::trains_to_serve;
     Local local{};
     Fold fold{};
     std::size_t epochs = 1;       // E
@@ -37,6 +38,7 @@ struct FedAvgFt {
                 {.toward = received, .pull = tune_pull});
         return plain(at, std::move(w));
     }
+    bool trains_to_serve() const { return tune_epochs > 0; }
     void validate() const { detail::require_size(tune_pull, "tune_pull"); }
 };
 

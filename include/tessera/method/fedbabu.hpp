@@ -18,6 +18,8 @@ namespace tessera {
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct FedBabu {
     static constexpr auto by_default = verb::send | verb::merge;
+    static constexpr auto offers =
+        offer::global | offer::global_at | offer::holds | offer::trains_to_serve;
     static constexpr scope::Head head{};
     Local local{};
     Fold fold{};
@@ -55,6 +57,8 @@ struct FedBabu {
     Vec<real<M>> global_at(const Site<M>& at, const Vec<real<M>>& body) const {
         return detail::joined(head, at, body, {});
     }
+    bool holds(const auto& opened, const auto& server) const { return server.like(opened); }
+    bool trains_to_serve() const { return tune_epochs > 0; }
 };
 
 }  // namespace tessera

@@ -14,6 +14,7 @@
 #include <tessera/contracts/rule.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/fold/mean.hpp>
+#include <tessera/method/detail/drift.hpp>
 #include <tessera/rule/sgd.hpp>
 
 namespace tessera {
@@ -21,6 +22,7 @@ namespace tessera {
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct FedDyn {
     static constexpr auto by_default = verb::send | verb::serve;
+    static constexpr auto offers = offer::validate | offer::global | offer::holds;
     Local local{};
     Fold fold{};
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
@@ -63,6 +65,10 @@ struct FedDyn {
         fold_rows(fold, hub, server.w, Rows<R>(rows_of(ups)), server.fold);
         for (std::size_t j = 0; j < server.w.size(); ++j)
             server.w[j] -= server.h[j] / static_cast<R>(alpha);
+    }
+    auto global(const auto& server, const auto&) const { return server.w; }
+    bool holds(const auto& opened, const auto& s) const {
+        return detail::same_lengths(opened, s) && s.clients == opened.clients;
     }
     void validate() const { detail::require_positive(alpha, "alpha"); }
 };

@@ -22,6 +22,8 @@ namespace tessera {
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct FedEm {
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers =
+        offer::validate | offer::admits | offer::keeps | offer::no_global;
     Local local{};
     Fold fold{};
     std::size_t components = 3;         // M
@@ -62,7 +64,10 @@ struct FedEm {
         if (me.pi.empty()) me.pi = detail::explained(at, models, even()).pi;
         return detail::Mixture<M>{at.model, std::move(models), std::move(me.pi)};
     }
-    bool admits(const auto& to, const auto& up) const { return detail::fits_models(to, up); }
+    bool admits(const auto& s, Id, const auto& up) const { return detail::fits_models(s, up); }
+    bool keeps(const auto&, const auto& me, std::size_t) const {
+        return me.pi.empty() || me.pi.size() == components;
+    }
     Vec<double> even() const { return detail::even_shares(components); }
     void validate() const { detail::require_models(components, "components", spread); }
 };

@@ -22,6 +22,8 @@ namespace tessera {
 template <class Rule = rule::Sgd>
 struct FedFomo {
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers =
+        offer::validate | offer::admits | offer::takes | offer::holds | offer::no_global;
     Rule local{};
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
     std::size_t others = 5;             // M'
@@ -62,7 +64,11 @@ struct FedFomo {
             detail::heed(at, detail::HoldOut(at, held_out).held(), peers, me.w = *at.initial);
         return plain(at, std::move(me.w));
     }
-    bool admits(const auto& server, const auto& up) const { return server.admits(up, others); }
+    bool admits(const auto& s, Id from, const auto& up) const { return s.admits(from, up, others); }
+    bool takes(const auto& at, const auto& peers, const auto&) const {
+        return detail::are_models(peers, others, at.initial->size());
+    }
+    bool holds(const auto& opened, const auto& server) const { return server.like(opened); }
     void validate() const { detail::require_shares(explore, held_out); }
 };
 

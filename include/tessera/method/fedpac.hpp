@@ -20,6 +20,8 @@ template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct FedPac {
     static_assert(detail::shares_heads<Fold>());
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers = offer::validate | offer::admits | offer::takes | offer::keeps |
+                                   offer::holds | offer::global;
     static constexpr scope::Head own{};
     Local local{}, personal{};  // of extractor and head
     Fold fold{};
@@ -63,7 +65,16 @@ struct FedPac {
     }
     bool tells() const { return collaborate || lambda > 0; }  // of its features
     auto global(const auto& server, const auto& w0) const { return server.whole(w0); }
-    bool admits(const auto& to, const auto& up) const { return to.fits(up, collaborate, tells()); }
+    bool admits(const auto& s, Id from, const auto& up) const {
+        return up.from == from && s.fits(up, collaborate, tells());
+    }
+    bool takes(const auto& at, const auto& got, const auto&) const {
+        return detail::are_parts(at, got, collaborate);
+    }
+    bool keeps(const auto& at, const auto& me, std::size_t) const {
+        return me.v.empty() || me.v.size() == on(own, *at.model).size(at.initial->size());
+    }
+    bool holds(const auto& opened, const auto& server) const { return server.like(opened); }
     void validate() const { detail::require_size(lambda, "lambda"); }
 };
 

@@ -23,6 +23,8 @@ struct FedSpa {
     static_assert(accepts_masks<Fold>, "tessera::FedSpa: this aggregator does not understand "
                                        "rows with masks (Mean and OwnersMean do)");
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers = offer::admits | offer::takes | offer::keeps | offer::holds |
+                                   offer::global | offer::needs_memory;
     Masking masking{};
     Local local{};
     Fold fold{};
@@ -62,7 +64,16 @@ struct FedSpa {
     auto serve(const auto& at, auto got, detail::KnownMasks me) const {
         return detail::serve_masked(at, std::move(got), std::move(me), arithmetic);
     }
-    bool admits(const auto& s, const auto& up) const { return s.admits(up); }
+    bool admits(const auto& s, Id from, const auto& up) const {
+        return s.admits(from, up);
+    }
+    bool takes(const auto& at, const auto& got, const auto& me) const { return me.takes(at, got); }
+    bool keeps(const auto& at, const auto& me, std::size_t) const {
+        return me.fits(at.initial->size());
+    }
+    bool holds(const auto& opened, const auto& server) const { return server.like(opened); }
+    auto global(const auto& server, const auto&) const { return server.w; }
+    std::string_view needs_memory() const { return remember ? detail::forgotten_masks : ""; }
 };
 
 }  // namespace tessera

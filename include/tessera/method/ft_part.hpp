@@ -18,6 +18,7 @@ namespace tessera {
 template <class Own = scope::Head, class Local = rule::Sgd, class Fold = fold::Mean>
 struct FtPart {
     static constexpr auto by_default = verb::send | verb::merge;
+    static constexpr auto offers = offer::trains_to_serve;
     Own own{};  // the scope of v
     Local local{};
     Fold fold{};
@@ -44,6 +45,7 @@ struct FtPart {
         descend(at, w, at.epochs(tune_epochs, Pass::own), tune, {.on = on(own, *at.model, at.id)});
         return plain(at, std::move(w));
     }
+    bool trains_to_serve() const { return tune_epochs > 0; }
 };
 
 }  // namespace tessera

@@ -20,6 +20,7 @@ template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct HypCluster {
     static_assert(detail::averages_clusters<Fold>());
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers = offer::validate | offer::admits | offer::no_global;
     Local local{};
     Fold fold{};
     std::size_t clusters = 2;           // K
@@ -58,7 +59,7 @@ struct HypCluster {
     auto serve(const Site<M>& at, Vec<Vec<R>> models, const Client<R>&) const {
         return plain(at, std::move(models[detail::least_loss(at, models)]));
     }
-    bool admits(const auto& to, const auto& up) const { return detail::fits_cluster(to, up); }
+    bool admits(const auto& s, Id, const auto& up) const { return detail::fits_cluster(s, up); }
     void validate() const { detail::require_models(clusters, "clusters", spread); }
 };
 

@@ -19,6 +19,7 @@ namespace tessera {
 template <class Inner = FedAvg<>>
 struct KnnPer {
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers = offer::validate | offer::global;
     Inner inner{};
     std::size_t neighbours = 10;  // k
     double lambda = 0.5;
@@ -58,9 +59,7 @@ struct KnnPer {
     }
     template <class S, class R>
     Vec<R> global(const S& server, const Vec<R>& initial) const {
-        if constexpr (requires { inner.global(server, initial); })
-            return inner.global(server, initial);
-        else return server.w;
+        return detail::inner_global(inner, server, initial);
     }
     void validate() const { detail::Vote{neighbours, lambda, fade, bandwidth}.validate(); }
 };

@@ -17,6 +17,8 @@ namespace tessera {
 template <class Rule = rule::Sgd>
 struct Local {
     static constexpr auto by_default = verb::open;
+    static constexpr auto offers =
+        offer::Released | offer::Kept | offer::no_global | offer::serves_as_is;
     using Released = Trained<Rule>;  // by whoever hands its model on
     using Kept = Trained<Rule>;
     Rule local{};

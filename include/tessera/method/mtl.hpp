@@ -18,6 +18,7 @@ namespace tessera {
 template <class Rule = rule::Sgd>
 struct Mtl {
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers = offer::validate | offer::admits | offer::global;
     Rule local{};
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
     double lambda = 0.1;
@@ -43,7 +44,8 @@ struct Mtl {
     auto serve(const Site<M>& at, Vec<R>, Client<R> me) const {
         return plain(at, std::move(start(me.w, *at.initial)));
     }
-    bool admits(const auto& server, const auto& up) const { return server.admits(up); }
+    bool admits(const auto& s, Id from, const auto& up) const { return s.admits(from, up); }
+    auto global(const auto& server, const auto&) const { return server.w; }
     void validate() const { detail::require_size(lambda, "lambda"); }
 };
 

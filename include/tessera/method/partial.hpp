@@ -20,6 +20,8 @@ namespace tessera {
 template <class Own, class Order, class Fold = fold::Mean, Weigh By = Weigh::batches>
 struct Partial {
     static constexpr auto by_default = verb::send | verb::merge;
+    static constexpr auto offers =
+        offer::keeps | offer::holds | offer::global | offer::global_at | offer::trains_to_serve;
     Own own{};  // the scope of v
     Order order{};
     Fold fold{};
@@ -62,6 +64,13 @@ struct Partial {
     Vec<real<M>> global_at(const Site<M>& at, const Vec<real<M>>& u) const {
         return detail::joined(own, at, u, {});
     }
+    template <class M>
+    bool keeps(const Site<M>& at, const Client<real<M>>& me, std::size_t) const {
+        const auto d = at.initial->size();
+        return me.v.empty() || me.v.size() == on(own, *at.model, at.id).size(d);
+    }
+    bool holds(const auto& opened, const auto& server) const { return server.like(opened); }
+    bool trains_to_serve() const { return tune_epochs > 0; }
 };
 
 }  // namespace tessera

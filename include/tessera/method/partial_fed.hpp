@@ -24,6 +24,7 @@ namespace tessera {
 template <class Local = rule::Sgd, class Fold = fold::Mean>
 struct PartialFed {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    static constexpr auto offers = offer::validate | offer::keeps;
     Local local{};
     Fold fold{};
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
@@ -56,6 +57,12 @@ struct PartialFed {
         detail::LayerChoice<R> model(at.model->layout(), w, start(me.w, w), me.logits);
         model.settle();
         return plain(at, std::move(model.used()));
+    }
+    template <class M, class R = real<M>>
+    bool keeps(const Site<M>& at, const Client<R>& me, std::size_t d) const {
+        const auto logits = detail::first_logits(at.model->layout(), lean).size();
+        return (me.w.empty() || me.w.size() == d) &&
+               (me.logits.empty() || me.logits.size() == logits);
     }
     void validate() const {
         detail::require_size(logit_rate, "logit_rate");

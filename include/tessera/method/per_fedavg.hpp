@@ -25,6 +25,7 @@ constexpr std::array<std::string_view, 2> words_of(MetaGradient) {
 template <class Fold = fold::Mean>
 struct PerFedAvg {
     static constexpr auto by_default = verb::open | verb::send | verb::merge;
+    static constexpr auto offers = offer::validate;
     Fold fold{};
     double alpha = 0.01, beta_m = 0.01;
     std::size_t steps = 10;  // R

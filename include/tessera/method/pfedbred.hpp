@@ -20,6 +20,7 @@ template <class Prior = prior::Identity, class Divergence = divergence::Gaussian
           class Fold = fold::Relax<fold::Mean>>
 struct FedBreD {
     static constexpr auto by_default = verb::send | verb::merge;
+    static constexpr auto offers = offer::validate;
     Prior prior{};
     Divergence divergence{};
     Fold fold{};

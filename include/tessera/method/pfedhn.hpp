@@ -20,6 +20,8 @@ namespace tessera {
 template <class Rule = rule::Sgd>
 struct PFedHn {
     static constexpr auto by_default = Verbs{};
+    static constexpr auto offers =
+        offer::validate | offer::admits | offer::holds | offer::no_global;
     Rule local{};
     std::size_t epochs = 1, steps = 0;    // E, or batches of the client's stream
     std::size_t embedding = 0;            // numbers of an e_k; 0: 1 + N/4
@@ -41,7 +43,6 @@ struct PFedHn {
     auto send(const auto& server, Id k) const { return server.network(server.embedding(k)); }
     template <class M, class R = real<M>>
     Upload<R> visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
-        detail::require_model(at, w);
         auto change = w;
         descend(at, w, at.work(epochs, steps, me.cursor), local);
         for (std::size_t j = 0; j < w.size(); ++j) change[j] -= w[j];
@@ -59,7 +60,8 @@ struct PFedHn {
     }
     template <class M, class R = real<M>>
     auto serve(const Site<M>& at, Vec<R> w, Client<R>) const { return plain(at, std::move(w)); }
-    bool admits(const auto& server, const auto& up) const { return server.admits(up); }
+    bool admits(const auto& s, Id from, const auto& up) const { return s.admits(from, up); }
+    bool holds(const auto& opened, const auto& server) const { return server.like(opened); }
     void validate() const {
         detail::require_sgd(hyper_rate, hyper_momentum, hyper_decay, hyper_clip, embedding_pace);
         detail::require_size(spread, "spread");

@@ -22,6 +22,7 @@ namespace tessera {
 template <class Gate = gate::AnyChain, class Local = rule::Sgd, class Fold = fold::Mean>
 struct PiFlow {
     static constexpr auto by_default = verb::send | verb::merge;
+    static constexpr auto offers = offer::validate | offer::global | offer::global_at;
     Gate gate{};
     Local local{};
     Fold fold{};

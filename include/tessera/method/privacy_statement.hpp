@@ -18,20 +18,12 @@ struct FirstOf;
 template <class Rule, class... Others>
 struct FirstOf<Trained<Rule, Others...>> { using type = Rule; };
 
-// Of a rule, or of a fold and those inside it.
-template <class Part, class F>
-void each_source(const Part& part, const F& f) {
-    if constexpr (requires { part.source.words(); }) f(part.source);
-    if constexpr (requires { part.inner; }) each_source(part.inner, f);
-}
+// f(source) for all that draws noise, wherever it lies in the method.
 template <class Me, class F>
 void each_noise(const Me& method, const F& f) {
-    if constexpr (requires { method.local; }) each_source(method.local, f);
-    if constexpr (requires { method.personal; }) each_source(method.personal, f);
-    if constexpr (requires { method.order.u; })
-        each_source(method.order.u, f), each_source(method.order.v, f);
-    if constexpr (requires { method.fold; }) each_source(method.fold, f);
-    if constexpr (requires { method.inner; }) each_noise(method.inner, f);
+    for_each_policy(method, [&]<class P>(const P& policy) {
+        if constexpr (offers_of<P>().has(offer::draws_noise)) f(policy);
+    });
 }
 // Of all the noise in the method: replayable if any of it is.
 template <class Me>

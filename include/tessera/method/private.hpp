@@ -9,6 +9,7 @@
 // its price is kept, so that the client is left out from then on (runtime/federation.hpp).
 #pragma once
 
+#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/method/detail/hold_out.hpp>
 #include <tessera/method/detail/released.hpp>
@@ -20,8 +21,10 @@ template <class Inner>
 struct Private {
     static_assert(detail::releases_only_noise<Inner>());
     static constexpr auto by_default = Verbs{};
-    static constexpr bool needs_memory = true;  // a client that forgot its ledger would spend anew
-    static constexpr bool serves_own = detail::serves_own<Inner>();
+    static constexpr Offers offers =
+        offer::validate | offer::keeps | offer::global | offer::needs_memory |
+        offer::over_budget | offer::keep_spent |
+        offer::when(!detail::serves_own<Inner>(), offer::serves_global);
     Inner inner{};
     double delta = 1e-5;
     double epsilon = 0;  // the budget of each client; 0: none
@@ -52,9 +55,19 @@ struct Private {
     template <class S, class R>
         requires detail::HasVector<S>
     Vec<R> global(const S& server, const Vec<R>& initial) const {
-        if constexpr (!requires { inner.global(server, initial); }) return server.w;
-        else return inner.global(server, initial);
+        return detail::inner_global(inner, server, initial);
     }
+    template <class M>
+    bool keeps(const Site<M>& at, const auto& me, std::size_t length) const {
+        return detail::keeps_state<Inner, M>(inner, at, me.own, length) && valid(me.ledger) &&
+               valid(me.price);
+    }
+    // Sent is spent, and what a visit costs is known from now on.
+    void keep_spent(auto& before, auto& after) const {
+        before.ledger = std::move(after.ledger);
+        before.price = std::move(after.price);
+    }
+    std::string_view needs_memory() const { return "a client without its ledger spends anew"; }
     auto spent(const auto& me) const { return privacy::guarantee(me.ledger, delta); }
     auto over_budget(const auto& me, Id client) const {
         return privacy::over_budget(epsilon, delta, me.ledger, me.price, client);

@@ -22,7 +22,8 @@ template <class Fold = fold::Mean>
 struct Scaffold {
     static_assert(detail::shows_drift<Fold>());
     static constexpr auto by_default = Verbs{};
-    static constexpr bool serves_own = false, needs_memory = true;
+    static constexpr auto offers = offer::validate | offer::admits | offer::holds | offer::global |
+                                   offer::needs_memory | offer::serves_global;
     rule::Sgd local{};
     Fold fold{};
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
@@ -40,7 +41,6 @@ struct Scaffold {
     Down<R> send(const Server<R>& server, Id) const { return {server.w, server.c}; }
     template <class M, class R = real<M>>
     Upload<R> visit(const Site<M>& at, Down<R> got, Client<R>& me) const {
-        detail::require_pair(got.w.size(), got.c.size(), at.initial->size());
         me.c.resize(got.w.size());
         Vec<R> y = got.w, correction = got.c, dc(y.size());
         for (std::size_t j = 0; j < y.size(); ++j) correction[j] -= me.c[j];
@@ -60,9 +60,14 @@ struct Scaffold {
         detail::add_share(hub, server.c, Rows<R>(changes), server.clients);
     }
     auto serve(const auto& at, auto got, const auto&) const { return plain(at, std::move(got.w)); }
-    bool admits(const auto& server, const auto& up) const {
-        return up.y.size() == server.w.size() && up.dc.size() == server.w.size();
+    bool admits(const auto& s, Id, const auto& up) const {
+        return up.y.size() == s.w.size() && up.dc.size() == s.w.size();
     }
+    bool holds(const auto& opened, const auto& s) const {
+        return detail::same_lengths(opened, s) && s.clients == opened.clients;
+    }
+    auto global(const auto& server, const auto&) const { return server.w; }
+    std::string_view needs_memory() const { return "c_k is its own drift; leave stateless off"; }
     void validate() const { detail::require_plain_steps(local.momentum); }
 };
 

@@ -21,6 +21,7 @@ struct Subsampling {
     static_assert(accepts_masks<Fold>, "tessera::Subsampling: this aggregator does not understand "
                                        "rows with masks (Mean and OwnersMean do)");
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr auto offers = offer::validate;
     Local local{};
     Fold fold{};
     std::size_t epochs = 1;  // E

@@ -18,6 +18,7 @@
 
 #include <tessera/contracts/model.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/nn/loss.hpp>
 
 namespace tessera::nn {
@@ -34,6 +35,8 @@ class Additive {
 
 public:
     using Real = R;
+    static constexpr Offers offers =
+        offer::input_width | offer::when(CountedModel<Shared> && CountedModel<Own>, offer::forward_flops);
     static constexpr std::size_t inputs = Shared::inputs;
     static_assert(inputs == Own::inputs, "tessera::nn::Additive: both models must read the same examples");
     static constexpr std::size_t parameters = shared_size + own_size + 1;

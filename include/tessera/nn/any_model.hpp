@@ -12,6 +12,7 @@
 #include <tessera/contracts/routable.hpp>
 #include <tessera/contracts/sparse.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/nn/sparse.hpp>
 
 namespace tessera::nn {
@@ -19,6 +20,9 @@ namespace tessera::nn {
 template <class R>
 class AnyModel {
 public:
+    static constexpr auto offers = offer::fused | offer::initialize | offer::forward_flops | offer::input_width |
+                                   offer::logits | offer::features | offer::aligned | offer::clipped | offer::sparse |
+                                   offer::routed;
     using Real = R;
 
     template <class M>

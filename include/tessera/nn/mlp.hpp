@@ -22,6 +22,7 @@
 #include <tessera/contracts/model.hpp>
 #include <tessera/contracts/sparse.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/backend.hpp>
 #include <tessera/kernels/softmax.hpp>
@@ -34,6 +35,8 @@ namespace tessera::nn {
 template <class R = float>
 class Mlp {
 public:
+    static constexpr auto offers = offer::fused | offer::forward_flops | offer::input_width | offer::logits |
+                                   offer::features | offer::aligned | offer::sparse;
     using Real = R;
 
     explicit Mlp(std::span<const std::size_t> widths, double slope = 0.1)

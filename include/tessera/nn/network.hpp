@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <tessera/contracts/routable.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/vector.hpp>
 #include <tessera/nn/ghost.hpp>
@@ -54,6 +55,15 @@ public:
 
     constexpr Network() = default;
     constexpr explicit Network(Layers layers) : layers_(std::move(layers)) {}
+
+    static constexpr Offers offers = [] {
+        Offers all = offer::input_width | offer::forward_flops | offer::logits | offer::routed |
+                     offer::when(FusedLayer<Layers, R>, offer::fused) |
+                     offer::when(Ghost<Layers>::known, offer::clipped);
+        if constexpr (requires { Layers::last_width(Inputs); })
+            all = all | offer::features | offer::when(!Layers::reads_input_last, offer::aligned);
+        return all;
+    }();
 
     Layout layout() const { return segments; }
     std::size_t outputs() const { return Layers::width(Inputs); }

@@ -21,6 +21,7 @@
 
 #include <tessera/contracts/gate.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera::nn {
 
@@ -37,6 +38,7 @@ enum class Inference : std::uint8_t { hard, soft };
 constexpr std::array<std::string_view, 2> words_of(Inference) { return {"hard", "soft"}; }
 
 struct RoutingTerms {
+    static constexpr auto offers = offer::validate;
     double gamma = 1e-3, eps = 1e-6;
     Reg reg = Reg::q0_all;
     GlobalLoss global_loss = GlobalLoss::personalized;
@@ -161,7 +163,7 @@ public:
     {
         if (w_g_alone()) return model_->forward_flops();
         double sum = 2 * model_->forward_flops();
-        if constexpr (requires { gate_->forward_flops(routes_); }) sum += gate_->forward_flops(routes_);
+        if constexpr (tessera::detail::offers_of<G>().has(offer::forward_flops)) sum += gate_->forward_flops(routes_);
         return sum;
     }
     // Where its steps act.
@@ -298,6 +300,7 @@ private:
 template <RoutableModel M, class G>
 class RoutedPredictor {
 public:
+    static constexpr auto offers = offer::segments;
     RoutedPredictor(const M& model, const G& gate, const RoutingTerms& terms, Vec<real<M>> x)
         : model_(&model), gate_(gate), terms_(terms), x_(std::move(x)) {}
 

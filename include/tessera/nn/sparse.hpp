@@ -15,6 +15,7 @@
 #include <tessera/contracts/sparse.hpp>
 #include <tessera/core/arena.hpp>
 #include <tessera/core/mask.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/kernels/expand.hpp>
 #include <tessera/nn/layer.hpp>
 #include <tessera/nn/sparse_layers.hpp>
@@ -45,6 +46,7 @@ template <Model M, class Form = detail::Layered<M>>
 class Sparse {
 public:
     using Real = real<M>;
+    static constexpr auto offers = offer::fused | offer::forward_flops;
 
     // For batches of about that size (nn/sparse_layers.hpp).
     Sparse(const M& model, const Mask& mask, [[maybe_unused]] std::size_t batch,
@@ -162,6 +164,7 @@ template <SparseModel M>
 class Sparse<M, detail::Layered<M>> {
 public:
     using Real = real<M>;
+    static constexpr auto offers = offer::fused | offer::forward_flops;
 
     Sparse(const M& model, const Mask& mask, std::size_t batch, Arithmetic how = Arithmetic::table)
         : form_(model.sparse(mask, batch, how)) {}
@@ -189,6 +192,7 @@ template <class R>
 class AnySparse {
 public:
     using Real = R;
+    static constexpr auto offers = offer::fused | offer::forward_flops;
 
     template <class M>
     static AnySparse of(const M& model, const Mask& mask, std::size_t batch, Arithmetic how) {

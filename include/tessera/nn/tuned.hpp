@@ -21,6 +21,7 @@
 #include <tessera/contracts/model.hpp>
 #include <tessera/contracts/private.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/core/scope.hpp>
 
 namespace tessera {
@@ -38,6 +39,11 @@ class Tuned {
 
 public:
     using Real = R;
+    static constexpr Offers offers =
+        offer::initialize | offer::input_width | offer::when(FusedModel<M>, offer::fused) |
+        offer::when(CountedModel<M>, offer::forward_flops) | offer::when(LogitModel<M>, offer::logits) |
+        offer::when(ClippingModel<M>, offer::clipped) | offer::when(FeatureModel<M>, offer::features) |
+        offer::when(AlignableModel<M>, offer::aligned);
 
     Tuned(M model, Vec<R> backbone, S scope = {}) : model_(std::move(model)) {
         const std::size_t d = dimension(model_);

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 
+#include <tessera/core/offers.hpp>
 #include <tessera/order/detail/phase.hpp>
 #include <tessera/order/penalty.hpp>
 
@@ -17,6 +18,7 @@ namespace tessera::order {
 
 template <class V, class U = V, std::size_t Cap = 1000>
 struct Alternate {
+    static constexpr Offers offers{};
     using Trains = Trained<V, U>;  // gradients in u read v
     V v{};  // gamma_v
     U u{};  // gamma_u

@@ -14,6 +14,7 @@
 
 #include <tessera/contracts/site.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera::order {
 
@@ -21,6 +22,7 @@ enum class Anchor : std::uint8_t { zero, initial };
 constexpr std::array<std::string_view, 2> words_of(Anchor) { return {"zero", "initial"}; }
 
 struct Penalty {
+    static constexpr auto offers = offer::validate;
     double strength = 0;  // 0 is off
     Anchor anchor = Anchor::initial;
 

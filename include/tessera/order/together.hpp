@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tessera/core/offers.hpp>
 #include <tessera/core/reflect.hpp>
 #include <tessera/order/detail/phase.hpp>
 #include <tessera/order/penalty.hpp>
@@ -54,6 +55,7 @@ struct Taken {
 
 template <class V, class U = V>
 struct Together {
+    static constexpr Offers offers{};
     V v{};  // gamma_v
     U u{};  // gamma_u
     std::size_t epochs = 1;

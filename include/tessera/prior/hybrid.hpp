@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/prior/meta_step.hpp>
 
 namespace tessera::prior {
@@ -23,6 +24,7 @@ enum class Reading : std::uint8_t { paper, code };
 constexpr std::array<std::string_view, 2> words_of(Reading) { return {"paper", "code"}; }
 
 struct Hybrid {
+    static constexpr auto offers = offer::validate | offer::draws | offer::pull_back;
     double eta_a = 0.01, eta = 0.05;
     Reading mh = Reading::paper;
 

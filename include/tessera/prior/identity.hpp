@@ -3,12 +3,12 @@
 #pragma once
 
 #include <tessera/contracts/prior.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera::prior {
 
 struct Identity {
-    static constexpr bool remembers = false;
-
+    static constexpr auto offers = offer::pull_back | offer::forgets;
     template <class R>
     void operator()(const auto&, const Vec<R>& w, const Drawn<R>&, const Personal<R>&, Vec<R>& mu) const {
         mu = w;

@@ -6,12 +6,13 @@
 #include <string>
 
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/prior/meta_step.hpp>
 
 namespace tessera::prior {
 
 struct LossGradient {
-    static constexpr bool starts_at_mean = true, remembers = false;
+    static constexpr auto offers = offer::validate | offer::pull_back | offer::starts_at_mean | offer::forgets;
     double eta_a = 0.01;
 
     template <class M, class R = real<M>>

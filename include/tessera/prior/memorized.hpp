@@ -9,11 +9,13 @@
 #include <string>
 
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/prior/meta_step.hpp>
 
 namespace tessera::prior {
 
 struct Memorized {
+    static constexpr auto offers = offer::validate | offer::pull_back;
     double eta = 0.05;
 
     template <class R>

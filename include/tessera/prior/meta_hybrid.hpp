@@ -11,11 +11,13 @@
 #include <string>
 
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/prior/meta_step.hpp>
 
 namespace tessera::prior {
 
 struct MetaHybrid {
+    static constexpr auto offers = offer::validate | offer::draws | offer::pull_back;
     double eta = 0.05, share = 0.2, ahead = 0.01;
     std::size_t batches = 1;  // or 2
 

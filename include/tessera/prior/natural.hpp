@@ -6,13 +6,15 @@
 #pragma once
 
 #include <tessera/contracts/prior.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera::prior {
 
 template <class Map>
 struct Natural {
-    static constexpr bool natural = true, starts_at_mean = detail::starts_at_mean<Map>,
-                          remembers = detail::remembers<Map>;
+    static constexpr Offers offers = offer::natural | offer::draws |
+                                     offer::when(detail::starts_at_mean<Map>, offer::starts_at_mean) |
+                                     offer::when(!detail::remembers<Map>, offer::forgets);
     Map map{};
 
     std::size_t draws() const { return detail::draws_of(map); }

@@ -23,6 +23,7 @@
 #include <string_view>
 
 #include <tessera/core/arena.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/core/view.hpp>
 #include <tessera/kernels/noise.hpp>
@@ -36,6 +37,7 @@ enum class Source : std::uint8_t { keyed, system };
 constexpr std::array<std::string_view, 2> words_of(Source) { return {"keyed", "system"}; }
 
 struct Noise {
+    static constexpr auto offers = offer::draws_noise;
     Source source = Source::system;
 
     // x += deviation * N(0, I). A place names the draw once and for all.

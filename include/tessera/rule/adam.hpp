@@ -15,12 +15,14 @@
 
 #include <tessera/contracts/rule.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/kernels/moments.hpp>
 #include <tessera/rule/schedule.hpp>
 
 namespace tessera::rule {
 
 struct Adam {
+    static constexpr auto offers = offer::validate;
     double rate = 1e-3;
     double b1 = 0.9, b2 = 0.999;  // in [0, 1)
     double eps = 1e-8;

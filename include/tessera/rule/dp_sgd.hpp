@@ -23,6 +23,7 @@
 #include <tessera/contracts/private.hpp>
 #include <tessera/contracts/rule.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/rule/schedule.hpp>
 #include <tessera/rule/step.hpp>
 
@@ -30,7 +31,7 @@ namespace tessera::rule {
 
 template <class Noise, class Draw = sampling::Poisson>
 struct DpSgd {
-    static constexpr bool adds_noise = true;
+    static constexpr auto offers = offer::validate | offer::adds_noise;
     using Sampling = Draw;
 
     double rate = 0.1;

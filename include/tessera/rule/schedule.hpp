@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera::rule {
 
@@ -26,6 +27,7 @@ constexpr std::array<std::string_view, 5> words_of(Decay) {
 }
 
 struct Schedule {
+    static constexpr auto offers = offer::validate | offer::reads_rounds;
     Decay decay = Decay::constant;
     double warm_up = 0.1;      // a, in (0, 1)
     double factor = 0.5;       // in (0, 1]

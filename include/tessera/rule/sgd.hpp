@@ -12,12 +12,14 @@
 
 #include <tessera/contracts/rule.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/rule/schedule.hpp>
 #include <tessera/rule/step.hpp>
 
 namespace tessera::rule {
 
 struct Sgd {
+    static constexpr auto offers = offer::validate;
     double rate = 0.1;
     double momentum = 0;      // in [0, 1)
     double weight_decay = 0;

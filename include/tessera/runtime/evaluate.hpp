@@ -116,20 +116,26 @@ report::ClientCount score(Id id, Predictor<R> predict, const Examples& examples,
 }
 
 template <class Me, class M>
-concept HasGlobalModel = requires(const Me& me, const server_t<Me, real<M>>& s) { Vec<real<M>>(s.w); };
+concept GivesGlobalModel =
+    offers_of<Me>().has(offer::global) &&
+    requires(const Me& me, const server_t<Me, real<M>>& s, const Vec<real<M>>& w) { Vec<real<M>>(me.global(s, w)); };
+template <class Me, class M>
+concept HasGlobalModel = GivesGlobalModel<Me, M> ||
+                         (!offers_of<Me>().has(offer::global) && !offers_of<Me>().has(offer::no_global) &&
+                          requires(const server_t<Me, real<M>>& s) { Vec<real<M>>(s.w); });
 
 // The parameters of the server's model. A method whose w is not a whole model offers global(server, initial).
 template <class Me, class M>
 Vec<real<M>> global_parameters(const Federation<Me, M>& run) {
     const auto& setup = run.setup();
-    if constexpr (requires { Vec<real<M>>(setup.method.global(run.server(), setup.initial)); }) {
-        return setup.method.global(run.server(), setup.initial);
-    } else if constexpr (HasGlobalModel<Me, M>) {
-        return run.server().w;
-    } else {
-        static_assert(sizeof(Me) == 0, "tessera::evaluate: this method has no global model to evaluate");
-        return {};
-    }
+    Vec<real<M>> w;
+    if constexpr (GivesGlobalModel<Me, M>) w = setup.method.global(run.server(), setup.initial);
+    else if constexpr (HasGlobalModel<Me, M>) w = run.server().w;
+    else static_assert(sizeof(Me) == 0, "tessera::evaluate: this method has no global model to evaluate");
+    if (w.size() != setup.initial.size())
+        throw Error("the method gives a global model of " + std::to_string(w.size()) + " parameters, the model has " +
+                    std::to_string(setup.initial.size()) + ": is its `global` missing?");
+    return w;
 }
 template <class Me, class M>
 auto global_predictor(const Federation<Me, M>& run) {

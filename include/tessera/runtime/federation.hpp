@@ -31,18 +31,6 @@
 
 namespace tessera {
 
-namespace detail {
-
-// Of a method, or of the one that it is around: why a client cannot take part, if a budget is in its way.
-template <class Me, class State>
-std::optional<Overdraft> over_budget(const Me& method, const State& state, Id client) {
-    if constexpr (requires { method.over_budget(state, client); }) return method.over_budget(state, client);
-    else if constexpr (requires { &Me::inner; }) return over_budget(method.inner, state, client);
-    else return std::nullopt;
-}
-
-}  // namespace detail
-
 // What happened in a round, for observers.
 struct RoundReport {
     std::size_t round = 0;  // its number, from 0
@@ -73,9 +61,9 @@ public:
     Federation(M model, data::FederatedDataset clients, Me method, Settings settings = {}, Vec<R> warm_start = {},
                ClientData aux = {})
         : arena_(std::make_unique<Arena>()),
-          setup_(std::make_unique<const Setup<Me, M>>(std::move(model), std::move(method), settings,
-                                                      std::move(warm_start))),
           data_(std::move(clients)),
+          setup_(std::make_unique<const Setup<Me, M>>(std::move(model), std::move(method), settings,
+                                                      std::move(warm_start), data_.size())),
           server_(*setup_, data_.size(), aux.examples ? aux : set_aside(), set_aside()),
           store_(data_.size()) {
         detail::require(data_.size() > 0, "a federation needs at least one client");
@@ -121,7 +109,7 @@ public:
         } catch (...) {
             server_.abandon_round();
             for (std::size_t i = 0; i < plan.size(); ++i)
-                if (visits[i].sent) keep_ledger(plan[i].client, visits[i].state);
+                if (visits[i].sent) keep_spent(plan[i].client, visits[i].state);
             throw;
         }
         settle(plan, visits, report);
@@ -193,18 +181,32 @@ public:
                     put(out, store_.view(k));
                 }
     }
+    // WireError if the bytes cannot be a state that this method left on this model and these clients; nothing has then
+    // changed.
     void restore(Reader& in) {
         std::uint64_t round = 0, kept = 0;
         ServerState server;
         get(in, round);
+        if (round > last_possible_round) throw WireError("the state is of a round that no run reaches");
         get(in, server);
+        if (!server_.holds(server))
+            throw WireError("the server's state cannot be one that this method left on this model: its lengths or its "
+                            "numbers are wrong");
         get(in, kept);
         std::vector<std::pair<Id, ClientState>> clients;
+        Workspace<R> workspace;
         for (std::uint64_t i = 0; i < kept; ++i) {
-            auto& [k, state] = clients.emplace_back();
+            Id k = 0;
             get(in, k);
             if (k >= size()) throw WireError("the state is of a client that is not in this federation");
+            if (!clients.empty() && k <= clients.back().first) throw WireError("the state's clients are out of order");
+            ClientState state{};
             get(in, state);
+            if (!Client<Me, M>(*setup_, k, data_[k]).keeps(state, workspace))
+                throw WireError(
+                    "the state of client " + std::to_string(k) +
+                    " cannot be one that this method left on this model: its lengths or its numbers are wrong");
+            clients.emplace_back(k, std::move(state));
         }
         if (in.left() > 0) throw WireError("bytes follow the end of the state");
         server_.restore(std::move(server), static_cast<std::size_t>(round));
@@ -277,7 +279,7 @@ private:
             visit.bytes_up = nothing_travels<Upload> ? 0 : up.size();
             visit.formula_up = formula_bytes(io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload,
                                                                         setup_->initial.size()));
-            const auto verdict = seat.merged ? server_.receive(up) : Verdict::accepted;
+            const auto verdict = seat.merged ? server_.receive(seat.client, up) : Verdict::accepted;
             visit.sound = verdict == Verdict::accepted && client.sound();
         } else {
             auto up = client.visit(std::move(down), server_.round(), workspace);
@@ -306,10 +308,10 @@ private:
         if (last) throw BudgetError(*last);
     }
     // Sent is spent, whatever came of it.
-    void keep_ledger(Id client, ClientState& after) {
-        if constexpr (requires { after.ledger; }) {
+    void keep_spent(Id client, ClientState& after) {
+        if constexpr (detail::keeps_spent<Me>) {
             auto before = store_[client];
-            before.ledger = std::move(after.ledger);
+            detail::keep_spent(setup_->method, before, after);
             store_.commit(client, std::move(before));
         }
     }
@@ -334,7 +336,7 @@ private:
             report.diverged += !v.sound;
             if (settings().stateless) continue;
             if (!v.sent || (v.sound && report.outcome.counted)) store_.commit(plan[i].client, std::move(v.state));
-            else keep_ledger(plan[i].client, v.state);
+            else keep_spent(plan[i].client, v.state);
         }
         report.trained = plan.size() - report.over_budget;
         report.examples = tally.examples;
@@ -361,8 +363,8 @@ private:
     }
 
     std::unique_ptr<Arena> arena_;
-    std::unique_ptr<const Setup<Me, M>> setup_;
     data::FederatedDataset data_;
+    std::unique_ptr<const Setup<Me, M>> setup_;
     Server<Me, M> server_;
     ClientStore<ClientState> store_;
     std::vector<Candidate> candidates_;

@@ -70,7 +70,7 @@ report::analysis::RoutingCost routing_cost_of(const Federation<Me, M>& run) {
         cost.held = client.serve(std::move(received), run.rounds_done(), space).parameters().size();
     });
     if constexpr (CountedModel<M>) cost.model_flops = model.forward_flops();
-    if constexpr (requires { method.gate.forward_flops(routes); })
+    if constexpr (detail::offers_of<std::remove_cvref_t<decltype(method.gate)>>().has(offer::forward_flops))
         cost.router_flops = method.gate.forward_flops(routes);
     return cost;
 }

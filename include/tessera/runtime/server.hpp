@@ -4,20 +4,28 @@
 //   open_round(plan) -> send / download per client -> accept / receive per upload -> close_round()
 //
 // An upload that is malformed, stale, not expected (of a client without a seat, or in another's name), a duplicate, not
-// finite or of the wrong size is rejected and counted; it never reaches the fold. If fewer uploads arrive than the
-// quorum asks for, if none of those asked for arrives (unless the fold hides who came and has its noise to add), or if
-// the fold ends in a number that is not finite, the round does not count and the state is bit for bit what it was. A
+// finite or not what the method admits is rejected and counted; it never reaches the fold. If fewer uploads arrive than
+// the quorum asks for, if none of those asked for arrives (unless the fold hides who came and has its noise to add), or
+// if the fold ends in a number that is not finite, the round does not count and the state is bit for bit what it was. A
 // round that asks nobody counts and changes nothing either: server momentum does not move on by itself.
+//
+// send, download, accept, receive and excuse may be called from any threads, also while a round opens or closes: a seat
+// is taken once, whoever overlaps whom, and what comes too late meets a closed round. `state` is for whoever closes it.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/plan.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/client_data.hpp>
@@ -29,9 +37,9 @@
 
 namespace tessera {
 
-enum class Verdict : std::uint8_t { accepted, malformed, stale, unexpected, duplicate, not_finite, wrong_size };
+enum class Verdict : std::uint8_t { accepted, malformed, stale, unexpected, duplicate, not_finite, not_admitted };
 inline constexpr std::array<std::string_view, 7> verdict_names{
-    "accepted", "malformed", "stale", "unexpected", "duplicate", "not finite", "wrong size"};
+    "accepted", "malformed", "stale", "unexpected", "duplicate", "not finite", "not admitted"};
 
 struct Outcome {
     bool counted = false;  // false: nothing changed
@@ -58,20 +66,26 @@ public:
     // `aux` is public data for methods whose server descends (distillation), `labelled` what it may choose models by.
     Server(const Setup<Me, M>& setup, std::size_t clients, const ClientData& aux = {}, const ClientData& labelled = {})
         : setup_(&setup), clients_(clients), aux_(aux), labelled_(labelled) {
-        detail::check_hub_of(setup.method, hub());
-        state_ = open_at<Me, M>(setup.method, hub(), setup.initial, clients);
+        state_ = opened();
+        if constexpr (requires { state_.w.size(); }) check_hub(setup.method, hub(), state_.w);
+        else check_hub(setup.method, hub(), setup.initial);
     }
 
     std::size_t round() const { return round_; }
     const State& state() const { return state_; }
     void restore(State state, std::size_t round) {
+        const std::unique_lock hold(*gate_);
         state_ = std::move(state);
         round_ = round;
-        abandon_round();
+        forget_round();
     }
+    // Whether a state that came from outside may be this server's.
+    bool holds(const State& state) const { return detail::holds_state<Me, R>(setup_->method, opened(), state); }
 
     // `drawn` is cohort_of(sampler); what it leaves out is counted as if the worst were so.
     void open_round(const Plan& plan, const Cohort& drawn = {}) {
+        const std::unique_lock hold(*gate_);
+        forget_round();
         position_of_.assign(clients_, no_seat);
         std::size_t merged = 0;
         for (const auto& seat : plan) {
@@ -82,52 +96,56 @@ public:
         }
         seats_.assign(merged, Taken::waiting);
         cohort_ = drawn;
-        outcome_ = {};
-        uploads_.clear();
         uploads_.resize(merged);
         begin_sum();
         open_ = true;
     }
     // Forgets an open round; the state was never touched.
     void abandon_round() {
-        open_ = false;
-        seats_.clear();
-        outcome_ = {};
-        uploads_.clear();
+        const std::unique_lock hold(*gate_);
+        forget_round();
     }
 
-    Down send(Id client) const { return send_to<Me, R>(setup_->method, state_, client); }
+    Down send(Id client) const {
+        const std::shared_lock hold(*gate_);
+        return send_to<Me, R>(setup_->method, state_, client);
+    }
     Bytes download(Id client) const {
-        return io::encode_frame(io::Kind::download, setup_->initial.size(), round_, client, send(client));
+        const std::shared_lock hold(*gate_);
+        return io::encode_frame(io::Kind::download, setup_->initial.size(), round_, client,
+                                send_to<Me, R>(setup_->method, state_, client));
     }
 
-    // The client of this seat does not come; the quorum is of the others. From any thread, as accept.
+    // The client of this seat does not come; the quorum is of the others.
     void excuse(Id client) {
-        if (!open_ || client >= clients_ || position_of_[client] >= not_merged) return;
-        auto& seat = seats_[position_of_[client]];
-        if (seat == Taken::waiting) seat = Taken::excused;
+        const std::shared_lock hold(*gate_);
+        if (open_ && client < clients_ && position_of_[client] < not_merged)
+            take(position_of_[client], Taken::excused);
     }
 
-    // From any thread, at most once per client and round (a second one is counted as a duplicate when
-    // calls do not overlap). `sound`: whoever hands it over has seen that every number is finite.
+    // Each client's first good upload of a round counts. `sound`: whoever hands it over has seen that every number is
+    // finite.
     Verdict accept(Id client, Upload upload, bool sound = false) {
-        const FlushDenormals flush;  // as in close_round, so that streamed and kept uploads give the same bits
+        const std::shared_lock hold(*gate_);
         return count(admit(client, std::move(upload), sound));
     }
 
-    Verdict receive(std::span<const std::byte> bytes) {
+    // `from` is who speaks, as the transport knows it; a message in another's name is not expected.
+    Verdict receive(Id from, std::span<const std::byte> bytes) {
+        const std::shared_lock hold(*gate_);
         try {
             const auto frame = io::decode_frame(bytes);
             if (frame.round != round_ && frame.kind == io::Kind::upload) return count(Verdict::stale);
             auto upload = io::decode_payload<Upload>(frame, io::Kind::upload, setup_->initial.size());
-            if (frame.client >= clients_) return count(Verdict::unexpected);
-            return accept(static_cast<Id>(frame.client), std::move(upload));
+            if (frame.client != from) return count(Verdict::unexpected);
+            return count(admit(from, std::move(upload), false));
         } catch (const WireError&) {
             return count(Verdict::malformed);
         }
     }
 
     Outcome close_round(const Team& team = {}) {
+        const std::unique_lock hold(*gate_);
         if (!open_) throw Error("close_round: no round is open; open_round comes first");
         const FlushDenormals flush;
         const Working working(workspace_, team);
@@ -151,7 +169,7 @@ public:
             if (result.counted) state_ = std::move(next);
         }
         ++round_;
-        abandon_round();
+        forget_round();
         return result;
     }
 
@@ -168,27 +186,40 @@ private:
     // What became of a seat. Where the fold hides what came, an upload that is no good takes it as well: whether the
     // round counts must not tell.
     enum class Taken : unsigned char { waiting, well, badly, excused };
-    static constexpr bool hidden = detail::hides_uploads<Me>();
+    static constexpr bool hidden = detail::somewhere_offers<Me>(offer::hides_clients);
 
+    State opened() const { return open_at<Me, M>(setup_->method, hub(), setup_->initial, clients_); }
+    void forget_round() {
+        open_ = false;
+        seats_.clear();
+        outcome_ = {};
+        uploads_.clear();
+    }
     bool streaming() const { return streams && !setup_->settings.keep_uploads; }
 
     Verdict count(Verdict verdict) {
         __atomic_fetch_add(&outcome_.verdicts[static_cast<std::size_t>(verdict)], 1, __ATOMIC_RELAXED);
         return verdict;
     }
+    Taken seat(std::size_t position) { return std::atomic_ref(seats_[position]).load(); }
+    // Of all who want a seat at the same time one gets it.
+    bool take(std::size_t position, Taken how) {
+        Taken free = Taken::waiting;
+        return std::atomic_ref(seats_[position]).compare_exchange_strong(free, how);
+    }
+    Verdict refusal(std::size_t position) {
+        return seat(position) == Taken::excused ? Verdict::unexpected : Verdict::duplicate;
+    }
     Verdict admit(Id client, Upload upload, bool sound) {
+        const FlushDenormals flush;  // as in close_round, so that streamed and kept uploads give the same bits
         if (!open_ || client >= clients_ || position_of_[client] >= not_merged) return Verdict::unexpected;
         const std::size_t position = position_of_[client];
-        if (seats_[position] == Taken::excused) return Verdict::unexpected;
-        if (seats_[position] != Taken::waiting) return Verdict::duplicate;
-        if constexpr (requires { upload.from; })
-            if (upload.from != client) return Verdict::unexpected;  // in another client's name
+        if (seat(position) != Taken::waiting) return refusal(position);
         const bool finite = sound || all_finite(upload);
-        if (!finite || !detail::admits(setup_->method, state_, upload)) {
-            if (hidden) seats_[position] = Taken::badly;
-            return finite ? Verdict::wrong_size : Verdict::not_finite;
-        }
-        seats_[position] = Taken::well;
+        const bool good = finite && detail::admits_upload<Me, M>(setup_->method, state_, client, upload);
+        if (!good && !hidden) return finite ? Verdict::not_admitted : Verdict::not_finite;
+        if (!take(position, good ? Taken::well : Taken::badly)) return refusal(position);
+        if (!good) return finite ? Verdict::not_admitted : Verdict::not_finite;
         uploads_[position] = std::move(upload);
         if constexpr (streams)
             if (streaming()) arrive(position);
@@ -210,10 +241,10 @@ private:
         if (__atomic_add_fetch(&arrived_[group], 1, __ATOMIC_ACQ_REL) < count) return;
         std::array<Row<R>, side_by_side> rows;
         for (std::size_t i = 0; i < count; ++i)
-            rows[i] = seats_[first + i] == Taken::well ? row_of(uploads_[first + i]) : Row<R>{.weight = 0};
+            rows[i] = seat(first + i) == Taken::well ? row_of(uploads_[first + i]) : Row<R>{.weight = 0};
         const auto& fold = setup_->method.fold;
         sum_t<std::remove_cvref_t<decltype(fold)>, R> sum;
-        if (side_by_side > 1 || seats_[first] == Taken::well)
+        if (side_by_side > 1 || seat(first) == Taken::well)
             lift_rows<M>(fold, Rows<R>(rows.data(), count), state_.w, sum);
         for (std::size_t i = 0; i < count; ++i) uploads_[first + i] = {};
         sums_.arrive(fold, group, std::move(sum));
@@ -276,6 +307,8 @@ private:
     typename SumsOf<Me, streams>::type sums_;
     Outcome outcome_;
     mutable Workspace<R> workspace_;
+    // Shared by all who take part in a round, held alone by whoever opens or closes it; so that a server can be moved.
+    std::unique_ptr<std::shared_mutex> gate_ = std::make_unique<std::shared_mutex>();
 };
 
 }  // namespace tessera

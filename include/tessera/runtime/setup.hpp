@@ -8,7 +8,10 @@
 #include <string>
 #include <utility>
 
+#include <tessera/contracts/capabilities.hpp>
+#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/method.hpp>
+#include <tessera/contracts/policy.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/client_data.hpp>
 #include <tessera/core/error.hpp>
@@ -26,30 +29,6 @@ struct Settings {
 };
 
 namespace detail {
-
-// Calls validate() on a policy and on every policy inside it.
-template <class P>
-void validate_all(const P& policy) {
-    if constexpr (requires { policy.validate(); }) policy.validate();
-    if constexpr (std::is_class_v<P> && Reflectable<P>)
-        with_fields(policy, [](const auto&... field) { (validate_all(field), ...); });
-}
-
-// Only a plain struct can be looked into.
-template <class P>
-consteval bool is_checked() {
-    return Reflectable<P> || requires(const P& policy) { policy.validate(); };
-}
-
-// Whether a policy, or one inside it, cannot do without the planned number of rounds: `bool reads_rounds() const`.
-template <class P>
-bool reads_rounds(const P& policy) {
-    bool found = false;
-    if constexpr (requires { policy.reads_rounds(); }) found = policy.reads_rounds();
-    if constexpr (std::is_class_v<P> && Reflectable<P>)
-        with_fields(policy, [&](const auto&... field) { found = (found || ... || reads_rounds(field)); });
-    return found;
-}
 
 // Numbers, vectors and masks, and plain structs of these: what can be saved, sent, hashed and counted.
 template <class T>
@@ -81,6 +60,12 @@ consteval bool method_fits() {
                       "plain structs");
         merge_fits<Me, M>();
         serve_fits<Me, M>();
+        admits_fits<Me, M>();
+        takes_fits<Me, M>();
+        keeps_fits<Me, M>();
+        holds_fits<Me, R>();
+        global_is_said<Me, R>();
+        spending_is_kept<Me, R>();
     }
     return true;
 }
@@ -91,6 +76,7 @@ consteval bool method_fits() {
 template <class Me, class M>
 struct Setup {
     static_assert(check_model<M>());
+    static_assert(detail::model_is_spelt<M>());
     static_assert(detail::verbs_are_spelt<Me>());
     static_assert(detail::method_fits<Me, M>());
     static_assert(detail::is_checked<Me>(),
@@ -102,33 +88,43 @@ struct Setup {
     Me method;
     Settings settings;
     Vec<R> initial;
-    std::size_t download_size = 0;  // of what the default `send` gives; 0 where a method sends its own
+    std::size_t clients;  // of the federation
+    Form download_form;   // of what the method sends of its first state
 
-    // A warm start is the vector an earlier stage ended with; empty draws the initial parameters from the seed.
-    Setup(M m, Me me, Settings s, Vec<R> warm_start = {})
-        : model(std::move(m)), method(std::move(me)), settings(s), initial(std::move(warm_start)) {
+    // A warm start is the vector an earlier stage ended with; empty draws the initial parameters from the seed. A
+    // device need not know how many clients there are, unless the lengths of what its method sends depend on it.
+    Setup(M m, Me me, Settings s, Vec<R> warm_start = {}, std::size_t all_clients = 1)
+        : model(std::move(m)),
+          method(std::move(me)),
+          settings(s),
+          initial(std::move(warm_start)),
+          clients(all_clients) {
         detail::validate_all(method);
         detail::require(settings.quorum >= 0 && settings.quorum <= 1,
                         "quorum must lie in [0, 1], not " + std::to_string(settings.quorum));
         detail::require(settings.rounds >= 1 || !detail::reads_rounds(method),
                         "a schedule of this method ends with the run: set Settings::rounds to the number of rounds "
                         "that are planned");
-        if constexpr (detail::needs_memory<Me>())
-            detail::require(!settings.stateless, "this method needs clients that remember; leave stateless off");
-        if constexpr (requires { method.remember; })
-            detail::require(!(settings.stateless && method.remember),
-                            "stateless clients forget the mask that this method lets them remember; set "
-                            "remember=false, which sends its bits at every visit, or leave stateless off");
+        detail::require(!settings.stateless || detail::needs_memory(method).empty(),
+                        "stateless clients forget, and this method needs clients that remember: " +
+                            std::string(detail::needs_memory(method)));
         const std::size_t d = dimension(model);
         if (initial.empty()) initial = initial_parameters(model, Key{settings.seed}(purpose::init));
         detail::require(initial.size() == d, "the warm start has " + std::to_string(initial.size()) +
                                                  " parameters, the model has " + std::to_string(d));
         for (const R x : initial)
             detail::require(std::isfinite(x), "the warm start holds a number that is not finite");
-        if constexpr (!detail::names_send<Me>) {
-            Workspace<R> workspace;
-            download_size = open_at<Me, M>(method, site({}, 0, 0, workspace), initial, 1).w.size();
-        }
+        Workspace<R> workspace;
+        const Examples none;
+        const ClientData nobody{.examples = &none};
+        const auto opened = open_at<Me, M>(method, site(nobody, 0, 0, workspace), initial, clients);
+        download_form = form_of(send_to<Me, R>(method, opened, 0));
+    }
+
+    // How long a vector of a client's state is, unless the method says otherwise (contracts/method.hpp).
+    std::size_t state_length() const {
+        if constexpr (std::is_same_v<down_t<Me, R>, Vec<R>>) return static_cast<std::size_t>(download_form[0]);
+        else return initial.size();
     }
 
     Site<M> site(const ClientData& data, Id id, std::size_t round, Workspace<R>& workspace) const {

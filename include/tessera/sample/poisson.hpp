@@ -10,10 +10,12 @@
 
 #include <tessera/contracts/plan.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera::sample {
 
 struct Poisson {
+    static constexpr auto offers = offer::each_by_itself;
     double rate = 0.1;  // of each client, in (0, 1]
 
     Plan plan(Key key, std::size_t round, std::span<const Candidate> candidates) const {

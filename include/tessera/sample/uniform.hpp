@@ -12,10 +12,12 @@
 
 #include <tessera/contracts/plan.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera::sample {
 
 struct Uniform {
+    static constexpr Offers offers{};
     std::size_t count = 10;        // clients whose upload counts
     bool everyone_trains = false;  // the pFedMe family trains all and merges `count`
 

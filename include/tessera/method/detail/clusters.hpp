@@ -40,11 +40,6 @@ Vec<Vec<R>> models_of(const Vec<Shared<Fold, R>>& held) {
 template <class M>
 std::size_t least_loss(const Site<M>& at, const Vec<Vec<real<M>>>& models) {
     using R = real<M>;
-    for (const auto& w : models)
-        if (w.size() != at.initial->size())
-            throw WireError("a model of the download has " + std::to_string(w.size()) + " numbers, this one has " +
-                            std::to_string(at.initial->size()));
-    if (models.empty()) throw WireError("the download holds no model");
     std::size_t best = 0;
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t j = 0; models.size() > 1 && j < models.size(); ++j) {

@@ -8,6 +8,7 @@
 
 #include <tessera/contracts/fold.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/form.hpp>
 #include <tessera/fold/mean.hpp>
 
 namespace tessera::detail {
@@ -23,10 +24,11 @@ void add_share(const Site<M>& hub, Vec<real<M>>& c, Rows<real<M>> changes, std::
     for (std::size_t j = 0; j < c.size(); ++j) c[j] += share * mean[j];
 }
 
-inline void require_pair(std::size_t w, std::size_t c, std::size_t parameters) {
-    if (w != parameters || c != parameters)
-        throw WireError("the download holds " + std::to_string(w) + " parameters and " + std::to_string(c) +
-                        " corrections, this model has " + std::to_string(parameters));
+// Of a server with a vector beside w; its fold answers for its memory.
+template <class S>
+bool same_lengths(const S& opened, const S& server) {
+    using Memory = decltype(server.fold);
+    return has_form<S, Memory>(server, form_of<S, Memory>(opened));
 }
 
 inline void require_plain_steps(double momentum) {

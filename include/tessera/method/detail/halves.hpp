@@ -14,6 +14,7 @@
 
 #include <tessera/contracts/site.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 
 namespace tessera {
 
@@ -22,6 +23,7 @@ enum class SplitBy : std::uint8_t { batch_interleave, sample_random, none };
 constexpr std::array<std::string_view, 3> words_of(SplitBy) { return {"batch_interleave", "sample_random", "none"}; }
 
 struct Halving {
+    static constexpr auto offers = offer::validate;
     SplitBy split = SplitBy::batch_interleave;
     double ratio = 0.5;  // of the data that is the local model's
 

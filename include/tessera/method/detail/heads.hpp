@@ -42,11 +42,27 @@ struct MixedHeads {
     const Vec<R>& head_of(Id i) const { return i < heads.size() && !heads[i].empty() ? heads[i] : head.w; }
     Vec<R> whole(const Vec<R>& initial) const { return head.with(SharedPart<Fold, R>{w, {}, place}.with(initial)); }
     nn::Centroids<R> known_centroids() const { return centroids.any() ? centroids : nn::Centroids<R>{}; }
+    bool like(const MixedHeads& opened) const {
+        const auto fits = [&](const Vec<R>& each) { return each.empty() || each.size() == head.w.size(); };
+        return w.size() == opened.w.size() && place == opened.place && head.like(opened.head) &&
+               heads.size() == opened.heads.size() && std::ranges::all_of(heads, fits) &&
+               has_form(centroids, form_of(opened.centroids));
+    }
     bool fits(const HeadUpload<R>& up, bool with_head, bool with_statistics) const {
-        return up.from < heads.size() && up.x.size() == w.size() && up.weight >= 0 &&
+        return up.x.size() == w.size() && up.weight >= 0 &&
                up.head.size() == (with_head ? head.w.size() : 0) && (!with_statistics || up.statistics.fits(centroids));
     }
 };
+
+// A download: the extractor, a head where heads travel, and centroids once there are some.
+template <class M, class Down>
+bool are_parts(const Site<M>& at, const Down& got, bool with_head) {
+    const std::size_t d = at.initial->size(), head = on(scope::Head{}, *at.model).size(d);
+    const std::size_t classes = at.model->outputs(), rows = classes * at.model->feature_width();
+    const auto& c = got.centroids;
+    return got.u.size() == d - head && got.head.size() == (with_head ? head : 0) &&
+           ((c.rows.empty() && c.known.empty()) || (c.rows.size() == rows && c.known.size() == classes));
+}
 
 template <class Fold>
 consteval bool shares_heads() {

@@ -42,17 +42,25 @@ concept HasVector = requires(const S& server) { server.w.size(); };
 template <class S>
 using real_of = typename decltype(S::w)::value_type;
 
+// The same of the whole state.
+template <class Inner, class S, class R>
+Vec<R> inner_global(const Inner& inner, const S& server, const Vec<R>& initial) {
+    if constexpr (offers_of<Inner>().has(offer::global)) return inner.global(server, initial);
+    else return server.w;
+}
+
 template <class Inner, class M, class Down>
 Vec<real<M>> global_of(const Inner& inner, const Site<M>& at, const Down& received) {
-    constexpr bool offers = requires { inner.global_at(at, received); };
+    constexpr bool offered = offers_of<Inner>().has(offer::global_at);
     constexpr bool whole = std::is_convertible_v<Down, Vec<real<M>>>;
-    static_assert(offers || whole, "tessera::Fallback: the inner method has no global model");
-    if constexpr (offers) return inner.global_at(at, received);
+    static_assert(offered || whole, "tessera::Fallback: the inner method has no global model");
+    if constexpr (offered) return inner.global_at(at, received);
     else return received;
 }
 
 template <class First, class Second>
 struct Either {
+    static constexpr auto offers = offer::either;
     First first;
     Second second;
     bool takes_second;

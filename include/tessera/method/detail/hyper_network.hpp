@@ -18,6 +18,7 @@
 
 #include <tessera/contracts/site.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/form.hpp>
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/softmax.hpp>
 #include <tessera/kernels/vector.hpp>
@@ -176,8 +177,11 @@ struct HyperServer {
         return network.slopes(std::move(e), std::move(d), uploads.size());
     }
     template <class Upload>
-    bool admits(const Upload& up) const {
-        return up.from < embeddings.size() && up.change.size() == network.outputs();
+    bool admits(Id from, const Upload& up) const {
+        return up.from == from && up.change.size() == network.outputs();
+    }
+    bool like(const HyperServer& opened) const {
+        return network.widths == opened.network.widths && has_form(*this, form_of(opened));
     }
 };
 
@@ -226,14 +230,6 @@ inline void require_sgd(double rate, double momentum, double decay, double clip,
     require_size(rate, "hyper_rate"), require_size(decay, "hyper_decay"), require_size(pace, "embedding_pace");
     require(momentum >= 0 && momentum < 1, "hyper_momentum must lie in [0, 1), not " + std::to_string(momentum));
     require(clip >= 0, "hyper_clip must be 0 (off) or a positive norm, not " + std::to_string(clip));
-}
-
-// A download comes from outside.
-template <class M>
-void require_model(const Site<M>& at, const Vec<real<M>>& w) {
-    if (w.size() != at.initial->size())
-        throw WireError("the download holds " + std::to_string(w.size()) + " numbers, this model has " +
-                        std::to_string(at.initial->size()));
 }
 
 }  // namespace tessera::detail

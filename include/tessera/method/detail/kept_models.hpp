@@ -29,7 +29,7 @@ struct KeptModels {
             w[j] = static_cast<R>(sum / static_cast<double>(all.size()));
         }
     }
-    bool admits(const OwnModel<R>& up) const { return up.from < all.size() && up.w.size() == w.size(); }
+    bool admits(Id from, const OwnModel<R>& up) const { return up.from == from && up.w.size() == w.size(); }
 
     // sum_j xi_j w_j as client i sees it: xi_i is what the others leave of 1.
     Vec<R> mixed(std::size_t i, const Vec<double>& xi) const {

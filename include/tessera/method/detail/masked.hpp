@@ -24,6 +24,7 @@
 #include <tessera/contracts/sparse.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/form.hpp>
 #include <tessera/nn/sparse.hpp>
 
 namespace tessera {
@@ -54,6 +55,17 @@ struct MaskedUp {
     Id from = 0;
 };
 
+// A bit for each parameter, and a weight left in every tensor.
+inline bool is_mask_of(const Mask& mask, Layout layout) {
+    if (mask.size() != dimension(layout)) return false;
+    for (const Segment& s : layout)
+        if (s.size() > 0 && count_in(mask, range_of(s)) == 0) return false;
+    return true;
+}
+
+inline constexpr std::string_view forgotten_masks =
+    "their masks; set remember=false, which sends the bits at every visit, or leave stateless off";
+
 enum class Bits : std::uint8_t { lacks, knows, forgets };
 
 // What a client keeps.
@@ -62,16 +74,24 @@ struct KnownMasks {
 
     // Makes `mask` the one that a download is packed by; false if that is neither sent nor known.
     template <class M>
-    bool recall(const Site<M>& at, MaskedDown<real<M>>& received) {
+    bool recall(const Site<M>&, MaskedDown<real<M>>& received) {
         if (!received.mask.empty()) mask = std::move(received.mask);
         else if (!next.empty() && name_of(next) == received.name) mask = std::move(next);
         else if (mask.empty() || name_of(mask) != received.name) return false;
         next = {};
-        if (mask.size() != dimension(*at.model) || mask.count() != received.x.size())
-            throw WireError("the download holds " + std::to_string(received.x.size()) + " numbers and a mask with " +
-                            std::to_string(mask.count()) + " of " + std::to_string(mask.size()) +
-                            ", which is not a mask of this model");
         return true;
+    }
+    // Whether a download is packed by a mask of this model. One whose mask is neither sent nor known is not read.
+    template <class M>
+    bool takes(const Site<M>& at, const MaskedDown<real<M>>& received) const {
+        if (!received.mask.empty())
+            return is_mask_of(received.mask, at.model->layout()) && received.mask.count() == received.x.size();
+        for (const Mask* known : {&next, &mask})
+            if (!known->empty() && name_of(*known) == received.name) return known->count() == received.x.size();
+        return true;
+    }
+    bool fits(std::size_t parameters) const {
+        return (mask.empty() || mask.size() == parameters) && (next.empty() || next.size() == parameters);
     }
 };
 
@@ -106,8 +126,14 @@ struct MaskedServer {
         else if (bits[up.from] == Bits::lacks) bits[up.from] = Bits::knows;
         if (!up.next.empty()) own[up.from] = up.next;
     }
-    bool admits(const MaskedUp<R>& up, bool proposed = false) const {
-        if (up.from >= own.size() || (!up.next.empty() && up.next.size() != w.size())) return false;
+    bool like(const MaskedServer& opened) const {
+        const auto fits = [&](const Mask& each) { return each.empty() || each.size() == w.size(); };
+        return w.size() == opened.w.size() && first.size() == w.size() && own.size() == opened.own.size() &&
+               bits.size() == own.size() && std::ranges::all_of(own, fits) &&
+               std::ranges::all_of(bits, [](Bits each) { return each <= Bits::forgets; });
+    }
+    bool admits(Id from, const MaskedUp<R>& up, bool proposed = false) const {
+        if (up.from != from || (!up.next.empty() && up.next.size() != w.size())) return false;
         const bool lacked = up.x.empty() && up.weight == 0 && up.next.empty();
         return lacked || (up.weight > 0 && !up.x.empty() && up.x.size() == packed_by(up, proposed).count());
     }
@@ -166,6 +192,7 @@ void search_mask(const Masking& masking, const Site<M>& at, const Form& sparse, 
 template <class M>
 class SparsePredictor {
 public:
+    static constexpr auto offers = offer::whole;
     SparsePredictor(const Site<M>& at, Mask mask, Vec<real<M>> x, Arithmetic how)
         : kept_(std::make_unique<Kept>(at, std::move(mask), std::move(x), how)) {}
 

@@ -70,11 +70,26 @@ struct Acquaintances {
         }
         draw = Stream(round).word64();
     }
-    bool admits(const auto& up, std::size_t count) const {
-        return up.from < all.size() && up.w.size() == parameters && up.affinities.size() <= count &&
+    // One of whom nothing is known has neither model nor affinities.
+    bool like(const Acquaintances& opened) const {
+        return all.size() == opened.all.size() && parameters == opened.parameters &&
+               std::ranges::all_of(all, [&](const Known<R>& one) {
+                   const bool came = !one.w.empty();
+                   return one.w.size() == (came ? parameters : 0) && one.affinity.size() == (came ? all.size() : 0);
+               });
+    }
+    bool admits(Id from, const auto& up, std::size_t count) const {
+        return up.from == from && up.w.size() == parameters && up.affinities.size() <= count &&
                std::ranges::all_of(up.affinities, [&](const Affinity& a) { return a.to < all.size(); });
     }
 };
+
+// At most so many, each a whole model.
+template <class R>
+bool are_models(const Vec<Peer<R>>& peers, std::size_t most, std::size_t parameters) {
+    return peers.size() <= most &&
+           std::ranges::all_of(peers, [&](const Peer<R>& peer) { return peer.w.size() == parameters; });
+}
 
 // (L(own) - L(theirs)) / |theirs - own|, L the mean loss on `judges`. Models that do not differ, and losses that are no
 // numbers, tell nothing: 0. Nobody is judged where there is no judge.
@@ -104,10 +119,6 @@ Vec<Affinity> affinities(const Site<M>& at, std::span<const Index> judges, const
 template <class M>
 Vec<Affinity> heed(const Site<M>& at, std::span<const Index> judges, const Vec<Peer<real<M>>>& peers,
                    Vec<real<M>>& w) {
-    for (const auto& peer : peers)
-        if (peer.w.size() != w.size())
-            throw WireError("the model of client " + std::to_string(peer.id) + " has " +
-                            std::to_string(peer.w.size()) + " numbers, this one has " + std::to_string(w.size()));
     auto worth = affinities(at, judges, w, peers);
     double sum = 0;
     for (const auto& a : worth) sum += std::max(0.0, a.value);

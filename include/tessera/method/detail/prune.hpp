@@ -12,6 +12,7 @@
 #include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/rule.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/kernels/select.hpp>
 #include <tessera/runtime/evaluate.hpp>
 
@@ -111,6 +112,7 @@ Vec<real<M>> after_first(const Site<M>& at, Vec<real<M>>& x, const Batches<real<
 namespace tessera {
 
 struct Pruning {
+    static constexpr auto offers = offer::validate;
     double prune_rate = 0.05;  // share of a tensor's active weights in one go, in [0, 1)
     double distance = 1e-4;    // of the masks after the first and the last epoch, at least
     double target = 0.5;       // density at which pruning ends

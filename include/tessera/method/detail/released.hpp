@@ -6,7 +6,10 @@
 #include <string_view>
 #include <type_traits>
 
+#include <tessera/contracts/method.hpp>
+#include <tessera/contracts/policy.hpp>
 #include <tessera/contracts/private.hpp>
+#include <tessera/core/bytes.hpp>
 #include <tessera/core/error.hpp>
 
 namespace tessera::detail {
@@ -51,8 +54,62 @@ consteval bool counts_in_one_way() {
     else return draw_alike(released_t<Me>{});
 }
 
+// Whether a rule is among those that a method says are behind what it releases or keeps.
+template <class Rule, class... Said>
+consteval bool is_said(Trained<Said...>) {
+    return (std::is_same_v<Rule, Said> || ...);
+}
+template <class Me, class Rule>
+consteval bool says_of() {
+    bool said = false;
+    if constexpr (!std::is_void_v<released_t<Me>>) said = is_said<Rule>(released_t<Me>{});
+    if constexpr (requires { typename Me::Kept; }) said = said || is_said<Rule>(typename Me::Kept{});
+    return said;
+}
+// Every noisy rule in the method, wherever it lies, is one that the method speaks of.
+template <class Me, class Part>
+consteval bool speaks_of_all() {
+    if constexpr (PlainPolicy<Part>) {
+        const bool here = !noisy<Part>() || says_of<Me, Part>();
+        return here && []<class... F>(Types<F...>*) { return (speaks_of_all<Me, F>() && ...); }(
+                           static_cast<field_types<Part>*>(nullptr));
+    } else {
+        return true;
+    }
+}
+// Every noisy rule can say where its noise comes from.
+template <class Part>
+consteval bool all_have_sources() {
+    if constexpr (PlainPolicy<Part>) {
+        const bool here = !noisy<Part>() || somewhere_offers<Part>(offer::draws_noise);
+        return here && []<class... F>(Types<F...>*) { return (all_have_sources<F>() && ...); }(
+                           static_cast<field_types<Part>*>(nullptr));
+    } else {
+        return true;
+    }
+}
+template <class T>
+consteval bool holds_vectors() {
+    if constexpr (Number<T>) return false;
+    else if constexpr (std::is_same_v<T, Mask> || Growable<T>) return true;
+    else if constexpr (is_array<T>) return holds_vectors<typename T::value_type>();
+    else
+        return []<class... F>(Types<F...>*) { return (holds_vectors<F>() || ...); }(
+            static_cast<field_types<T>*>(nullptr));
+}
+
 template <class Me>
 consteval bool releases_only_noise() {
+    static_assert(PlainPolicy<Me>,
+                  "tessera::Private: a method with constructors or private members cannot be looked through for rules "
+                  "without noise; make it a plain struct");
+    static_assert(
+        speaks_of_all<Me, Me>(),
+        "tessera::Private: this method holds a noisy rule that it does not name in `Released` or `Kept`, so what "
+        "its noise covers cannot be stated");
+    static_assert(all_have_sources<Me>(),
+                  "tessera::Private: a noisy rule of this method does not show where its noise comes from; its source "
+                  "offers `draws_noise`");
     constexpr bool searches = requires { &Me::masking; }, guesses = requires { &Me::prior; };
     constexpr bool routes = requires { &Me::gate; }, ordered = requires { &Me::order; };
     static_assert(!searches, "tessera::Private: this method's masks are chosen by data without noise and leave the "
@@ -71,6 +128,16 @@ consteval bool releases_only_noise() {
     static_assert(known || !says || all_noisy<released_t<Me>>,
                   "tessera::Private: what this method releases reads state that is trained without noise; every rule "
                   "behind it must be rule::DpSgd");
+    constexpr bool keeps = holds_vectors<client_t<Me, float>>(), of_kept = offers_of<Me>().has(offer::Kept);
+    static_assert(
+        known || !says || !keeps || of_kept || ordered,
+        "tessera::Private: clients of this method keep vectors, and it does not say which rules are behind them "
+        "(`using Kept = Trained<...>`), so nothing can be said of them");
+    constexpr bool serves = !names_serve<Me> || offers_of<Me>().has(offer::serves_as_is) ||
+                            offers_of<Me>().has(offer::trains_to_serve);
+    static_assert(known || !says || serves,
+                  "tessera::Private: this method does not say whether its `serve` trains (`serves_as_is` or "
+                  "`trains_to_serve` in `offers`), and no ledger pays for that");
     static_assert(counts_in_one_way<Me>(), "tessera::Private: all rules must draw their examples in one way, Poisson "
                                            "samples or epochs; a ledger cannot add up both");
     return true;
@@ -79,16 +146,17 @@ consteval bool releases_only_noise() {
 // Serving may train as well, and no ledger is there to pay for it.
 template <class Me>
 void keeps_what_it_covers(const Me& inner) {
-    if constexpr (requires { inner.tune_epochs; })
-        require(inner.tune_epochs == 0,
-                "tune_epochs must be 0 in a private method: it trains the personal part on data without noise whenever "
-                "a model is served, and no epsilon covers that");
+    if constexpr (offers_of<Me>().has(offer::trains_to_serve))
+        require(
+            !inner.trains_to_serve(),
+            "a private method must not train when a model is served (tune_epochs must be 0): that is on data without "
+            "noise, and no epsilon covers it");
 }
 
 // Of what stays on a client and has no noise, for the report.
 template <class Me>
 constexpr std::string_view kept_in_words() {
-    if constexpr (requires { typename Me::Kept; }) {
+    if constexpr (offers_of<Me>().has(offer::Kept)) {
         if constexpr (!all_noisy<typename Me::Kept>)
             return "personal models are trained without noise; they are not covered and must never leave their client";
         else return "personal models are covered";

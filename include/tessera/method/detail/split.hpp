@@ -19,6 +19,7 @@ struct SharedPart {
     memory_t<Fold, R> fold{};
     Vec<Range> place{};  // of u in the model
 
+    bool like(const SharedPart& opened) const { return w.size() == opened.w.size() && place == opened.place; }
     // The initial vector with u in its place.
     Vec<R> with(Vec<R> initial) const {
         Where where = Where::none();
