@@ -17,7 +17,9 @@ import subprocess
 import sys
 import time
 
+import bench_against
 import bench_report
+import commit_build
 
 # problem: ({PyTorch script: its competitors}, what --quick asks for)
 PROBLEMS = {
@@ -120,9 +122,13 @@ class Results:
         self.entry(problem, name)["note"] = text
 
 
-def run_program(build, core, results, problem, names, min_time, repetitions, threads=1):
+def plain_name(name):
+    """Without what Google Benchmark adds to a name."""
+    return re.sub(r"/(real_time|repeats:\d+|min_time:[\d.]+)", "", name)
+
+
+def run_program(program, core, results, problem, names, min_time, repetitions, threads=1):
     """One turn of a C++ program. Samples go to results; what it could not measure goes there as a note."""
-    program = build / "benchmarks" / f"bench_{problem}"
     if not program.exists():
         results.note(problem, "*", "not measured: the program could not be built here")
         return
@@ -144,7 +150,7 @@ def run_program(build, core, results, problem, names, min_time, repetitions, thr
     for row in json.loads(answer.stdout)["benchmarks"]:
         if row.get("run_type") == "aggregate":
             continue
-        name = re.sub(r"/(real_time|repeats:\d+|min_time:[\d.]+)", "", row["run_name"])
+        name = plain_name(row["run_name"])
         if row.get("error_occurred"):
             results.note(problem, name, row["error_message"])
             continue
@@ -238,7 +244,8 @@ class Run:
         self.min_time = arguments.min_time or (0.1 if arguments.quick else 0.2)
 
     def program(self, problem, names, threads=1):
-        run_program(self.arguments.build, self.core, self.results, problem, names, self.min_time, self.repetitions, threads)
+        run_program(self.arguments.build / "benchmarks" / f"bench_{problem}", self.core, self.results, problem, names,
+                    self.min_time, self.repetitions, threads)
 
     def machine(self):
         self.program("machine", r"^(clock|fma)" if self.arguments.quick else None)
@@ -281,7 +288,8 @@ class Run:
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Tessera against its peers on one core.")
+    parser = argparse.ArgumentParser(prog="scripts/bench", description="Measures Tessera against its peers on one core.",
+                                     allow_abbrev=False)
     parser.add_argument("--root", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="the must-show rows only")
@@ -290,6 +298,9 @@ def main():
                         help="where the page of a whole run goes (docs/benchmarks.md)")
     parser.add_argument("--turns", type=int, help="how often everything takes its turn (5, or 2 with --quick)")
     parser.add_argument("--min-time", type=float, help="seconds of one sample (0.2, or 0.1 with --quick)")
+    parser.add_argument("--against", metavar="COMMIT", help="compare that commit with this tree instead, in turns")
+    parser.add_argument("--rows", metavar="REGEX", help="with --against: the rows whose names match")
+    parser.add_argument("--limit", type=float, metavar="PERCENT", help="with --against: exit 1 if a row is slower by more")
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)  # the arguments only
     arguments = parser.parse_args()
     page = arguments.root / arguments.page
@@ -299,8 +310,19 @@ def main():
         parser.error("--turns: at least 1")
     if arguments.min_time is not None and not 0 < arguments.min_time < 3600:
         parser.error("--min-time: seconds, above 0 and below 3600")
+    for option in ("rows", "limit"):
+        if getattr(arguments, option) is not None and arguments.against is None:
+            parser.error(f"--{option}: only with --against")
+    if arguments.against is not None:
+        commit = bench_against.check(parser, arguments)
     if arguments.check:
-        return
+        return 0
+    if arguments.against is not None:
+        try:
+            return bench_against.run(arguments, commit)
+        except commit_build.Refused as sentence:
+            print(f"scripts/bench: {sentence}", file=sys.stderr)
+            return 2
 
     flags = cpu_flags()
     # Debian's OpenBLAS does not know newer CPUs and falls back to SSE3 without a word: say what this one has.

@@ -2,12 +2,14 @@
 // Whole rounds through Federation, as a user runs them: planning, downloads, visits, aggregation, state hash.
 //
 //   fedavg/<model>/t<threads>   20 of 100 clients, 20 batches of 20 each
+//   ditto/<model>/t<threads>    the same clients, 20 more batches for the personal model
 //   pfedme/<model>/t<threads>   100 clients train, 20 are merged; 20 batches, 5 proximal steps on each
 //   evaluate/<model>/t<threads> the server's model on every client's test data
 //   tiny/mclr/t<threads>        20,000 clients of 20 examples with data of their own; one step each
 //
 // Fashion-MNIST in the split of the pFedBreD presets: two labels a client, sizes log-normal. Each benchmark counts heap
 // allocations of a round in which every client has been seen before.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -17,6 +19,7 @@
 #include <tessera/data/partition.hpp>
 #include <tessera/exec/openmp.hpp>
 #include <tessera/kernels/dispatch.hpp>
+#include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/pfedme.hpp>
 #include <tessera/nn/zoo.hpp>
@@ -52,6 +55,9 @@ struct World {
 };
 
 FedAvg<> fedavg() { return {.local = {.rate = 0.01}, .steps = 20}; }
+Ditto<> ditto() {
+    return {.local = {.rate = 0.01}, .personal = {.rate = 0.01}, .steps = 20, .own_steps = 20, .lambda = 1};
+}
 template <class M>
 PFedMe<> pfedme() {
     return {.local = {.rate = 0.01}, .alpha_m = 0.01, .lambda = std::is_same_v<M, Mclr> ? 15.0 : 30.0, .steps = 20,
@@ -73,6 +79,13 @@ struct Check {
         reference.round(few);
         expected.assign(reference.server().w.begin(), reference.server().w.end());
         error = bench::distance<float>(std::span<const float>(ours.server().w), expected);
+        if constexpr (requires { ours.client(0).v; })  // personal models too
+            for (Id k = 0; k < ours.size(); ++k) {
+                const auto mine = ours.client(k).v;
+                const auto theirs = reference.client(k).v;
+                const std::vector<double> wide(theirs.begin(), theirs.end());
+                error = std::max(error, bench::distance<float>(std::span<const float>(mine), wide));
+            }
     }
 };
 
@@ -261,6 +274,8 @@ int main(int argc, char** argv) {
     const sample::Uniform twenty{.count = 20}, all_train{.count = 20, .everyone_trains = true};
     add_rounds<bench::ReferenceMclr, Mclr>(world, "fedavg/mclr", fedavg(), twenty);
     add_rounds<bench::ReferenceDnn, Dnn>(world, "fedavg/dnn", fedavg(), twenty);
+    add_rounds<bench::ReferenceMclr, Mclr>(world, "ditto/mclr", ditto(), twenty);
+    add_rounds<bench::ReferenceDnn, Dnn>(world, "ditto/dnn", ditto(), twenty);
     add_rounds<bench::ReferenceMclr, Mclr>(world, "pfedme/mclr", pfedme<Mclr>(), all_train);
     add_rounds<bench::ReferenceDnn, Dnn>(world, "pfedme/dnn", pfedme<Dnn>(), all_train);
     add_evaluation<bench::ReferenceMclr, Mclr>(world, "evaluate/mclr");

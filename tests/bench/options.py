@@ -17,6 +17,18 @@ WRONG = {
     ("--page", "docs/page.txt"): "--page docs/page.txt: a page is a .md file in a folder that exists",
     ("--turns", "0"): "--turns: at least 1",
     ("--min-time", "-1"): "--min-time: seconds, above 0",
+    ("--against",): "argument --against: expected one argument",
+    ("--agianst", "HEAD"): "unrecognized arguments: --agianst HEAD",
+    ("--agains", "HEAD"): "unrecognized arguments: --agains HEAD",
+    ("--against", "no-such-commit"): "--against no-such-commit: ",  # there is none, or no repository
+    ("--against", "HEAD", "--quick"): "--quick: not with --against",
+    ("--against", "HEAD", "--page", "docs/page.md"): "--page: not with --against",
+    ("--against", "HEAD", "--only", "dense"): "invalid choice: 'dense'",
+    ("--against", "HEAD", "--rows", "("): "--rows (: this is no regular expression",
+    ("--against", "HEAD", "--limit", "-1"): "--limit: per cent, at least 0",
+    ("--against", "HEAD", "--limit", "two"): "argument --limit: invalid float value: 'two'",
+    ("--limit", "2"): "--limit: only with --against",
+    ("--rows", "dnn"): "--rows: only with --against",
 }
 
 
