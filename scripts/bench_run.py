@@ -142,7 +142,8 @@ def run_program(program, core, results, problem, names, min_time, repetitions, t
     if answer.returncode not in (0, 1) or not answer.stdout.strip():
         why = answer.stderr.strip().splitlines()
         reason = next((line for line in why if line.startswith("not measured")), None)
-        results.note(problem, "*", reason or f"not measured: the program ended with {answer.returncode}")
+        last = f": {why[-1]}" if why else ""
+        results.note(problem, "*", reason or f"not measured: the program ended with {answer.returncode}{last}")
         return
     scale = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
     known = {"name", "family_index", "per_family_instance_index", "run_name", "run_type", "repetitions",

@@ -46,7 +46,8 @@ def figures(against):
     assert code == 1 and "WRONG: round, fedavg/dnn/t1: new: wrong answer" in text, text
     short = sample()
     short["samples"]["new"]["round"]["fedavg/dnn/t1"]["cpu"].pop()
-    assert "old was measured 3 times, new 2 times" in against.report(short, None)[0]
+    text, code = against.report(short, None)
+    assert code == 1 and "WRONG: round, fedavg/dnn/t1: old was measured 3 times, new 2 times" in text, text
     assert against.report({**sample(), "samples": {"old": {}, "new": {}}}, None)[1] == 1  # nothing is no success
     once = sample()
     for side in ("old", "new"):
@@ -60,6 +61,7 @@ def choices(against, folder):
     assert against.chosen("round", names, ["round"], None) == list(names)
     assert against.chosen("round", names, None, "mclr|t2") == ["fedavg/dnn/t2", "tiny/mclr/t1"]
     assert against.filters(names, 2) == [("^(fedavg/dnn/t1/real_time|tiny/mclr/t1)$", 1), ("^(fedavg/dnn/t2/real_time)$", 2)]
+    assert against.filters({"784-10/0.05": "784-10/0.05"}, 1) == [("^(784-10/0\\.05)$", 1)]
     assert [threads for _, threads in against.filters(names, 1)] == [1]
 
     # Programs that list their rows.
