@@ -80,7 +80,7 @@ def worktree(root, commit):
     return tree
 
 
-def configure(source, build, *options, cache=()):
+def configure(source, build, *options):
     """Configures quietly; the whole output is shown where it fails."""
     command = ["cmake", "-S", str(source), "-B", str(build), f"-DCMAKE_CXX_COMPILER={os.environ.get('CXX', 'g++')}", *options]
     if shutil.which("ccache"):
@@ -88,7 +88,10 @@ def configure(source, build, *options, cache=()):
     known = build / "CMakeCache.txt"
     if known.exists() and f"CMAKE_HOME_DIRECTORY:INTERNAL={source}\n" not in known.read_text():
         command.append("--fresh")  # the folder came along with a copy of the tree
-    answer = subprocess.run([*command, *cache], capture_output=True, text=True, check=False)
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Refused("cmake is not installed here (Debian: cmake)") from None
     if answer.returncode != 0:
         raise Refused(f"{source} cannot be configured:\n{answer.stdout}{answer.stderr}")
 
