@@ -9,6 +9,7 @@
 #include <tessera/core/checksum.hpp>
 #include <tessera/core/client_data.hpp>
 #include <tessera/core/clock.hpp>
+#include <tessera/core/content.hpp>
 #include <tessera/core/crew.hpp>
 #include <tessera/core/denormals.hpp>
 #include <tessera/core/error.hpp>

@@ -8,10 +8,13 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <span>
+#include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <tessera/data/partition/feature_shift.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
@@ -170,6 +173,36 @@ TEST_CASE("a federation runs on a reading, with the bits of the same numbers wri
     };
     CHECK(end_of(read) == end_of(Dataset::own(rows, labels, Toy::classes)));
     CHECK(end_of(read) != end_of(people.pool()));
+}
+
+TEST_CASE("a reading is told from its source, from another reading and from one of other numbers, without making a row") {
+    const std::vector<std::uint8_t> pixels{1, 7, 3, 7, 100, 8, 9, 12};
+    auto others = pixels;
+    others[5] += 1;
+    const std::vector<std::int32_t> labels{0, 1};
+    const auto pool = Dataset::own(pixels, labels, 2), twin = Dataset::own(pixels, labels, 2),
+               other = Dataset::own(others, labels, 2);
+    const FederatedDataset one(pool, {.clients = {{.train = {0, 1}}}}), two(other, {.clients = {{.train = {0, 1}}}});
+    const std::vector<Index> first{0}, both{0, 1};
+    const Augment flips{.shape = {.width = 2, .height = 2}, .padding = 0}, moves{.shape = {.width = 2, .height = 2}, .padding = 1};
+    const FeatureShift noise{.kind = Feature::noise, .most = 1}, less{.kind = Feature::noise, .most = 0.5};
+    std::set<std::string> seen;
+    const std::vector<Dataset> all{pool, other, pool.normalised(1, 1), standardised_each(pool), standardised_each(other),
+                                   standardised_by_feature(pool, first), standardised_by_feature(pool, both),
+                                   one_hot(pool, 3), one_hot(pool, 4), flips(one).pool(), moves(one).pool(),
+                                   flips(two).pool(), noise(one).pool(), less(one).pool(), noise(two).pool()};
+    for (const auto& each : all) seen.insert(each.fingerprint().hex());
+    CHECK(seen.size() == all.size());
+    CHECK(twin.fingerprint() == pool.fingerprint());  // the controls: equal in another place
+    CHECK(standardised_each(twin).fingerprint() == standardised_each(pool).fingerprint());
+    CHECK(flips(FederatedDataset(twin, one.split())).pool().fingerprint() == flips(one).pool().fingerprint());
+
+    static std::size_t made = 0;
+    made = 0;
+    const auto counted = Dataset::from([](std::size_t, std::span<float> out) { out[0] = 1, ++made; }, 1, labels, 2);
+    const auto each = standardised_each(counted), again = standardised_each(each);
+    again.fingerprint(), each.fingerprint(), again.fingerprint();
+    CHECK(made == labels.size());  // the source is read once, the readings of it never
 }
 
 }  // namespace transform_test

@@ -3,18 +3,22 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include <tessera/core/checksum.hpp>
+#include <tessera/data/dataset.hpp>
 #include <tessera/fold/server_adaptive.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/local.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/checkpoint.hpp>
 #include <tessera/sample/uniform.hpp>
+#include <tessera/version.hpp>
 
 #include <support/toy_data.hpp>
 
@@ -130,7 +134,7 @@ TEST_CASE("a checkpoint of another run is refused with the difference") {
     CHECK_THROWS_AS(read_checkpoint(file, other, "rate=0.1\nbatch=5\n"), IoError);
 }
 
-TEST_CASE("settings, method, labels, split and keys are the run's whatever the caller calls it") {
+TEST_CASE("settings, method, split and keys are the run's whatever the caller calls it") {
     const Folder folder;
     const std::string file = folder.path() + "/one";
     const Settings settings{.seed = 2, .batch = 5, .rounds = 8};
@@ -160,14 +164,94 @@ TEST_CASE("settings, method, labels, split and keys are the run's whatever the c
 
     auto split = data.split();
     std::swap(split.clients[0].train[0], split.clients[0].train[1]);
-    CHECK(says(refusal({}, settings, {data.pool(), split}), "labels and split="));
+    CHECK(says(refusal({}, settings, {data.pool(), split}), "is of a run on another split (it has split and keys="));
     split = data.split();
     split.clients[2].key += 1;
-    CHECK(says(refusal({}, settings, {data.pool(), split}), "labels and split="));
+    CHECK(says(refusal({}, settings, {data.pool(), split}), "is of a run on another split (it has split and keys="));
+}
+
+TEST_CASE("other features, labels or public data are other data, whatever the caller calls the run") {
+    const Folder folder;
+    const std::string file = folder.path() + "/one";
+    const Settings settings{.seed = 2, .batch = 5, .rounds = 8};
+    const auto data = support::toy_data();
     std::vector<std::int32_t> labels(data.pool().size());
-    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = (data.pool().label(i) + (i == 0)) % 4;
-    const std::vector<float> rows(labels.size() * support::Toy::width);
-    CHECK(says(refusal({}, settings, {data::Dataset::own(rows, labels, 4), data.split()}), "labels and split="));
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = data.pool().label(i);
+    std::vector<float> rows(labels.size() * support::Toy::width);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i % 17);
+    const auto pool = [&] { return data::Dataset::own(rows, labels, 4); };
+    const auto refusal = [&](const data::Dataset& examples, const ClientData& aux) -> std::string {
+        Federation<FedAvg<>, Net> run{{}, {examples, data.split()}, {}, settings, {}, aux};
+        try {
+            read_checkpoint(file, run, "x");
+        } catch (const IoError& e) {
+            CHECK(run.rounds_done() == 0);
+            return std::string(e.what()).substr(file.size());
+        }
+        return "";
+    };
+    const auto open = pool(), other_open = pool().normalised(1, 1);
+    const std::vector<Index> first{0, 1, 2}, second{0, 1, 3};
+    const ClientData aux{&open.examples(), first};
+    Federation<FedAvg<>, Net> run{{}, {pool(), data.split()}, {}, settings, {}, aux};
+    run.run(1, sample::Uniform{3});
+    write_checkpoint(file, run, "x");
+
+    CHECK(refusal(pool(), aux) == "");  // the control: equal bytes in another place
+    const std::string on_other_data = ": the checkpoint is of a run on other data (it has features and labels=",
+                      other_public = ": the checkpoint is of a run with other public data (it has public data=";
+    CHECK(refusal(pool(), {&open.examples(), second}).starts_with(other_public));
+    CHECK(refusal(pool(), {}).starts_with(other_public));
+    CHECK(refusal(pool(), {&other_open.examples(), first}) == "");  // of floats, shift and scale are not read
+    for (const std::size_t at : {std::size_t{0}, rows.size() / 2, rows.size() - 1}) {
+        const float before = rows[at];
+        rows[at] = std::nextafter(before, 100.0f);  // one bit of one feature
+        const auto changed = pool();
+        CHECK(refusal(changed, aux).starts_with(on_other_data));
+        rows[at] = before;
+        CHECK(refusal(pool(), {&changed.examples(), first}).starts_with(other_public));
+    }
+    labels[0] = (labels[0] + 1) % 4;
+    CHECK(refusal(pool(), aux).starts_with(on_other_data));
+}
+
+TEST_CASE("a checkpoint of another version of the library is refused and says so") {
+    const Folder folder;
+    const std::string file = folder.path() + "/one";
+    auto run = make<FedAvg<>>();
+    write_checkpoint(file, run, "x");
+    const auto whole = io::read_file(file);
+    std::string text(reinterpret_cast<const char*>(whole.data()), whole.size() - 4);
+    const auto at = text.find("library version=" + std::string(version));
+    REQUIRE(at != text.npos);
+    text.replace(at + 16, std::string(version).size(), std::string(std::string(version).size(), '9'));
+    Bytes forged = bytes_of(text);
+    put(forged, crc32c(forged));
+    io::write_file_atomically(file, forged);
+    CHECK_THROWS_WITH_AS(read_checkpoint(file, run, "x"),
+                         doctest::Contains("is of a run of another version of the library (it has library version=9"),
+                         IoError);
+    io::write_file_atomically(file, whole);  // the control
+    read_checkpoint(file, run, "x");
+}
+
+TEST_CASE("rows are hashed once, however many checkpoints are written") {
+    const Folder folder;
+    const auto data = support::toy_data();
+    std::vector<std::int32_t> labels(data.pool().size());
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = data.pool().label(i);
+    static std::size_t fetched = 0;
+    fetched = 0;
+    const auto pool = data::Dataset::from(
+        [](std::size_t i, std::span<float> out) {
+            ++fetched;
+            for (std::size_t j = 0; j < out.size(); ++j) out[j] = static_cast<float>((i + j) % 5);
+        },
+        support::Toy::width, labels, 4);
+    Federation<FedAvg<>, Net> run{{}, {pool, data.split()}, {}, {.seed = 2, .batch = 5, .rounds = 8}};
+    CHECK(fetched == 0);  // and not before somebody asks
+    for (int n = 0; n < 5; ++n) write_checkpoint(folder.path() + "/one", run, "x");
+    CHECK(fetched == labels.size());
 }
 
 TEST_CASE("a state that is too long is refused before anything has changed") {

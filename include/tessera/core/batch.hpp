@@ -12,6 +12,8 @@
 
 namespace tessera {
 
+class RowsSeen;
+
 enum class Storage : std::uint8_t { float32, float64, bytes, callback };
 
 // How to read rows of `width` features that stay in somebody else's memory. Bytes become
@@ -26,6 +28,7 @@ struct Examples {
     const double* targets = nullptr;       // or its real target
     const std::uint8_t* marks = nullptr;   // or `classes` bytes an example, 1 for each class it belongs to, else 0
     std::size_t classes = 0;
+    const RowsSeen* seen = nullptr;  // of who keeps the rows: their fingerprint, once somebody has asked (content.hpp)
 };
 
 // A minibatch: which examples, with which weights, under which random draw. A batch that carries a

@@ -13,14 +13,18 @@
 #include <vector>
 
 #include <tessera/core/client_data.hpp>
+#include <tessera/core/content.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/hash.hpp>
 
 namespace tessera::data {
 
 // Either keeps its rows or borrows yours; `examples()` is valid while this object lives. Copies share.
 class Dataset {
+    struct Unknown {};
+
 public:
-    // Rows you own: row-major, labels.size() rows. They must outlive the dataset.
+    // Rows you own: row-major, labels.size() rows. They must outlive the dataset, and stay as they are.
     static Dataset borrow(std::span<const float> rows, std::span<const std::int32_t> labels, std::size_t classes) {
         return borrowed(Storage::float32, rows.data(), rows.size(), labels, classes);
     }
@@ -61,19 +65,22 @@ public:
                    .rows = kept->rows.data(),
                    .marks = kept->marks.data(),
                    .classes = classes};
-        d.keep_ = std::move(kept);
+        d.keep(std::move(kept));
         return d;
     }
-    // Rows made on demand: fetch(i, out) writes `width` floats. Called from several threads at once.
-    template <class Fetch>
+    // Rows made on demand: fetch(i, out) writes `width` floats. Called from several threads at once. Their fingerprint
+    // takes a pass over all of them, unless recipe() says what they are made of, and how.
+    template <class Fetch, class Recipe = Unknown>
         requires std::invocable<const Fetch&, std::size_t, std::span<float>>
-    static Dataset from(Fetch fetch, std::size_t width, std::vector<std::int32_t> labels, std::size_t classes) {
+    static Dataset from(Fetch fetch, std::size_t width, std::vector<std::int32_t> labels, std::size_t classes,
+                        Recipe recipe = {}) {
         struct Kept {
             Fetch fetch;
             std::size_t width;
             std::vector<std::int32_t> labels;
+            Recipe recipe;
         };
-        auto kept = std::make_shared<Kept>(Kept{std::move(fetch), width, std::move(labels)});
+        auto kept = std::make_shared<Kept>(Kept{std::move(fetch), width, std::move(labels), std::move(recipe)});
         Dataset d;
         d.view_ = {.size = kept->labels.size(),
                    .width = width,
@@ -86,7 +93,8 @@ public:
                    .labels = kept->labels.data(),
                    .classes = classes};
         d.check_labels();
-        d.keep_ = std::move(kept);
+        if constexpr (std::is_same_v<Recipe, Unknown>) d.keep(std::move(kept));
+        else d.keep(std::move(kept), [](const void* self) { return static_cast<const Kept*>(self)->recipe(); });
         return d;
     }
     // Real targets instead of classes (regression, test objectives).
@@ -101,13 +109,15 @@ public:
                    .storage = Storage::float64,
                    .rows = kept->rows.data(),
                    .targets = kept->targets.data()};
-        d.keep_ = std::move(kept);
+        d.keep(std::move(kept));
         return d;
     }
 
     const Examples& examples() const { return view_; }
     std::size_t size() const { return view_.size; }
     std::int32_t label(std::size_t i) const { return view_.labels[i]; }
+    // Of rows and labels as they are read; the rows are looked at once, however often it is asked.
+    Fingerprint fingerprint() const { return tessera::fingerprint(view_); }
 
     // Bytes read as (byte - shift) * scale from now on.
     Dataset normalised(float shift, float scale) const {
@@ -139,6 +149,7 @@ private:
                    .labels = labels.data(),
                    .classes = classes};
         d.check_labels();
+        d.keep(nullptr);
         return d;
     }
     template <class T>
@@ -159,8 +170,15 @@ private:
                                 std::to_string(i) + " is not a class in 0.." + std::to_string(view_.classes) + "-1");
     }
 
+    void keep(std::shared_ptr<const void> rows, RowsSeen::Recipe recipe = nullptr) {
+        keep_ = std::move(rows);
+        seen_ = std::make_shared<const RowsSeen>(recipe);
+        view_.seen = seen_.get();
+    }
+
     Examples view_;
     std::shared_ptr<const void> keep_;
+    std::shared_ptr<const RowsSeen> seen_;
 };
 
 // Which examples of the pool a client holds.
@@ -173,6 +191,20 @@ struct Split {
     std::vector<Share> unseen{};   // held out: only ever evaluated
     std::vector<Index> server{};   // held by the server itself, to validate or distil on
 };
+
+// Who holds what, under which key; without what the server holds.
+inline Fingerprint fingerprint(const Split& split) {
+    Hasher h;
+    for (const auto* shares : {&split.clients, &split.unseen}) {
+        h.word(shares->size());
+        for (const auto& share : *shares) {
+            h.word(share.key);
+            for (const auto* part : {&share.train, &share.validation, &share.test})
+                h.bytes(part->data(), part->size() * sizeof(Index));
+        }
+    }
+    return h.finish();
+}
 
 namespace detail {
 

@@ -21,7 +21,9 @@
 
 #include <tessera/core/arena.hpp>
 #include <tessera/core/batch.hpp>
+#include <tessera/core/content.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/hash.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/core/view.hpp>
 #include <tessera/data/dataset.hpp>
@@ -42,15 +44,20 @@ inline std::vector<std::int32_t> labels_of(const Dataset& pool, const std::strin
     return {labels, labels + pool.size()};
 }
 
-// Rows of `width` numbers, f(row of the source, row to write).
+// Rows of `width` numbers, f(row of the source, row to write). `settings` is the fingerprint of all else that f reads.
 template <class F>
-Dataset reading(const Dataset& pool, std::size_t width, const std::string& who, F f) {
+Dataset reading(const Dataset& pool, std::size_t width, const std::string& who, Fingerprint settings, F f) {
     const auto fetch = [pool, f = std::move(f)](std::size_t i, std::span<float> out) {
         Vec<float> row(pool.examples().width);
         read_row(pool.examples(), i, row);
         f(std::span<const float>(row), out);
     };
-    return Dataset::from(fetch, width, labels_of(pool, who), pool.examples().classes);
+    const auto recipe = [pool, settings, name = tessera::fingerprint(who)] {
+        Hasher h;
+        for (const auto part : {name, settings, rows_fingerprint(pool.examples())}) h.add(part);
+        return h.finish();
+    };
+    return Dataset::from(fetch, width, labels_of(pool, who), pool.examples().classes, recipe);
 }
 
 }  // namespace detail
@@ -80,14 +87,16 @@ inline Dataset standardised_by_feature(const Dataset& pool, std::span<const Inde
         shift[j] = static_cast<float>(mean[j]);
         scale[j] = static_cast<float>(1 / (std::sqrt(square[j] / static_cast<double>(over.size())) + 0.001));
     }
-    return detail::reading(pool, width, "data::standardised_by_feature",
+    Hasher settings;
+    for (const auto* numbers : {&shift, &scale}) settings.bytes(numbers->data(), width * sizeof(float));
+    return detail::reading(pool, width, "data::standardised_by_feature", settings.finish(),
                            [shift = std::move(shift), scale = std::move(scale)](auto row_in, std::span<float> out) {
                                for (std::size_t j = 0; j < out.size(); ++j) out[j] = (row_in[j] - shift[j]) * scale[j];
                            });
 }
 
 inline Dataset standardised_each(const Dataset& pool) {
-    return detail::reading(pool, pool.examples().width, "data::standardised_each",
+    return detail::reading(pool, pool.examples().width, "data::standardised_each", {},
                            [](std::span<const float> row, std::span<float> out) {
                                const auto n = static_cast<double>(row.size());
                                double sum = 0, square = 0;
@@ -105,7 +114,7 @@ inline Dataset one_hot(const Dataset& ids, std::size_t symbols) {
     tessera::detail::require(symbols > 0 && symbols <= std::size_t{1} << 24,
                              "data::one_hot: symbols is " + std::to_string(symbols) + "; it must be in 1..2^24");
     return detail::reading(
-        ids, ids.examples().width * symbols, "data::one_hot",
+        ids, ids.examples().width * symbols, "data::one_hot", {.low = symbols},
         [symbols](std::span<const float> row, std::span<float> out) {
             std::fill(out.begin(), out.end(), 0.0f);
             for (std::size_t j = 0; j < row.size(); ++j)
@@ -168,7 +177,18 @@ struct Augment {
                 for (std::size_t i = 0; i < own; ++i)
                     share.train.push_back(static_cast<Index>(share.train[i] + v * pool.size()));
         }
-        return {Dataset::from(fetch, view.width, std::move(all), view.classes), std::move(split)};
+        const auto recipe = [pool, black, how = *this] {
+            Hasher h;
+            h.add(tessera::fingerprint("data::Augment"));
+            h.add(rows_fingerprint(pool.examples()));
+            for (const std::uint64_t number : {std::uint64_t{how.flip}, std::uint64_t{how.padding},
+                                               std::uint64_t{how.copies}, how.seed, std::uint64_t{how.shape.width},
+                                               std::uint64_t{how.shape.height}, std::uint64_t{how.shape.channels}})
+                h.word(number);
+            h.bytes(&black, sizeof black);
+            return h.finish();
+        };
+        return {Dataset::from(fetch, view.width, std::move(all), view.classes, recipe), std::move(split)};
     }
 
 private:

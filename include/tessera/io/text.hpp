@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <tessera/core/error.hpp>
+#include <tessera/core/hash.hpp>
 #include <tessera/core/view.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/data/pool.hpp>
@@ -258,7 +259,13 @@ inline data::Pool text_pool(std::span<const ClientText> clients, const Vocabular
         const auto* from = kept->ids.data() + kept->starts[i];
         for (std::size_t j = 0; j < out.size(); ++j) out[j] = static_cast<float>(from[j]);
     };
-    pool.examples = data::Dataset::from(fetch, s.length, std::move(labels), vocabulary.size());
+    const auto recipe = [kept] {
+        Hasher h;
+        h.add(bulk_fingerprint(std::as_bytes(std::span(kept->ids))));
+        h.add(bulk_fingerprint(std::as_bytes(std::span(kept->starts))));
+        return h.finish();
+    };
+    pool.examples = data::Dataset::from(fetch, s.length, std::move(labels), vocabulary.size(), recipe);
     return pool;
 }
 

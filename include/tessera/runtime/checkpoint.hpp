@@ -18,17 +18,19 @@
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/checksum.hpp>
+#include <tessera/core/content.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/hash.hpp>
 #include <tessera/core/reflect.hpp>
 #include <tessera/core/scope.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/runtime/federation.hpp>
+#include <tessera/version.hpp>
 
 namespace tessera {
 
 inline constexpr std::array<char, 8> checkpoint_magic{'T', 'S', 'R', 'A', 'C', 'K', 'P', 'T'};
-inline constexpr std::uint32_t checkpoint_version = 2;
+inline constexpr std::uint32_t checkpoint_version = 3;
 
 namespace detail {
 
@@ -54,50 +56,61 @@ inline std::string first_difference(const std::string& theirs, const std::string
     return "the same ones in another order";
 }
 
-// Labels, split and keys, and what the server holds. The rows themselves are too many to be read at every checkpoint.
+// Public data of the server; none is a fingerprint too.
 template <class Me, class M>
-Fingerprint data_of(const Federation<Me, M>& run) {
+std::string public_data_of(const Federation<Me, M>& run) {
+    const auto& held = run.public_data();
+    if (held.train.empty()) return "none";
     Hasher h;
-    const auto hash = [&](const auto* data, std::size_t count) { h.bytes(data, data ? count * sizeof *data : 0); };
-    const auto hash_labels = [&](const Examples& e) {
-        h.word(e.size);
-        h.word(e.classes);
-        hash(e.labels, e.size);
-        hash(e.marks, e.size * e.classes);
-        hash(e.targets, e.size);
-    };
-    hash_labels(run.data().pool().examples());
-    for (const auto* shares : {&run.data().split().clients, &run.data().split().unseen}) {
-        h.word(shares->size());
-        for (const auto& share : *shares) {
-            h.word(share.key);
-            for (const auto* part : {&share.train, &share.validation, &share.test}) hash(part->data(), part->size());
-        }
-    }
-    hash_labels(*run.public_data().examples);
-    hash(run.public_data().train.data(), run.public_data().train.size());
-    return h.finish();
+    h.add(fingerprint(*held.examples));
+    h.bytes(held.train.data(), held.train.size_bytes());
+    return h.finish().hex();
 }
 
+inline constexpr std::string_view version_line = "library version", data_line = "features and labels",
+                                  split_line = "split and keys", public_line = "public data";
+
 // What the caller says of the run, then what the run says of itself: whatever decides its numbers and can be read off.
-// Uploads that are kept are not of it: they change no bit.
+// Uploads that are kept are not of it: they change no bit. Rows are hashed when it is first asked for, and not again.
 template <class Me, class M>
 std::string identity_of(const Federation<Me, M>& run, const std::string& configuration) {
-    std::string text = configuration;
-    if (!text.empty() && text.back() != '\n') text += '\n';
+    std::string text;
+    const auto add = [&](std::string_view name, const std::string& value) {
+        text.append(name).append("=").append(value).append("\n");
+    };
+    add(version_line, version);  // first: settings may have come and gone between versions
+    text += configuration;
+    if (text.back() != '\n') text += '\n';
     for (const auto& [name, value] : settings_of(run.settings()))
-        if (name != "keep_uploads") text += name + "=" + value + "\n";
+        if (name != "keep_uploads") add(name, value);
     if constexpr (Reflectable<Me>)
-        for (const auto& [name, value] : settings_of(run.setup().method)) text += "method." + name + "=" + value + "\n";
+        for (const auto& [name, value] : settings_of(run.setup().method)) add("method." + name, value);
+    add(data_line, run.data().pool().fingerprint().hex());
+    add(split_line, fingerprint(run.data().split()).hex());
+    add(public_line, public_data_of(run));
     Hasher start;
     hash_into(start, run.setup().initial);
-    return text + "labels and split=" + data_of(run).hex() + "\nfirst parameters=" + start.finish().hex() + "\n";
+    add("first parameters", start.finish().hex());
+    return text;
+}
+
+// "with other settings (it has rate=0.1, this run rate=0.2)"
+inline std::string how_another(const std::string& theirs, const std::string& ours) {
+    const std::string difference = first_difference(theirs, ours);
+    const auto is = [&](std::string_view line) { return difference.starts_with("it has " + std::string(line) + "="); };
+    const std::string what = is(version_line)  ? "of another version of the library"
+                             : is(data_line)   ? "on other data"
+                             : is(split_line)  ? "on another split"
+                             : is(public_line) ? "with other public data"
+                                               : "with other settings";
+    return what + " (" + difference + ")";
 }
 
 }  // namespace detail
 
 // `configuration` names the run, a line per setting, where the run cannot say itself what decides its numbers (sampler,
-// examples, kernels). A checkpoint of another one, or of other settings, method, labels or split, is refused.
+// kernels). A checkpoint of another one, or of other settings, method, data, split or public data, or of another
+// version of the library, is refused with what differs.
 // `notes` are the caller's own bytes and come back as they were, the history of a run for example.
 template <class Me, class M>
 void write_checkpoint(const std::string& path, const Federation<Me, M>& run, const std::string& configuration,
@@ -139,8 +152,7 @@ Bytes read_checkpoint(const std::string& path, Federation<Me, M>& run, const std
         if (shape != run.shape()) throw WireError("the checkpoint is of another method, model or number of clients");
         get(in, written_for);
         if (const auto identity = detail::identity_of(run, configuration); written_for != identity)
-            throw WireError("the checkpoint is of a run with other settings (" +
-                            detail::first_difference(written_for, identity) + ")");
+            throw WireError("the checkpoint is of a run " + detail::how_another(written_for, identity));
         get(in, notes);
         run.restore(in);
         return notes;

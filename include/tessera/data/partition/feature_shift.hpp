@@ -24,7 +24,9 @@
 #include <vector>
 
 #include <tessera/core/arena.hpp>
+#include <tessera/core/content.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/hash.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/core/view.hpp>
 #include <tessera/data/dataset.hpp>
@@ -111,7 +113,21 @@ struct FeatureShift {
             if (u != untouched)
                 how.show(out, images, u, Key{seen->keys[seen->viewer[i]]}(purpose::noise)(seen->source[i]));
         };
-        return {Dataset::from(fetch, pool.examples().width, std::move(kept), pool.examples().classes),
+        const auto recipe = [pool, seen, images, how = *this] {
+            Hasher h;
+            h.add(tessera::fingerprint("feature shift"));
+            h.add(rows_fingerprint(pool.examples()));
+            for (const std::uint64_t number : {static_cast<std::uint64_t>(how.kind), std::uint64_t{images.width},
+                                               std::uint64_t{images.height}, std::uint64_t{images.channels}})
+                h.word(number);
+            h.bytes(&how.most, sizeof how.most);
+            const auto all_of = [&](const auto& numbers) {
+                h.bytes(numbers.data(), numbers.size() * sizeof numbers[0]);
+            };
+            all_of(seen->source), all_of(seen->viewer), all_of(seen->keys), all_of(seen->positions);
+            return h.finish();
+        };
+        return {Dataset::from(fetch, pool.examples().width, std::move(kept), pool.examples().classes, recipe),
                 std::move(split)};
     }
 
