@@ -165,7 +165,9 @@ private:
             const std::size_t out = at<I>::width(in);
             R* to = I + 1 < count ? after : y;
             std::get<I>(layers_).forward(call.child(I, in), w, x, to, own);
-            forward_from<I + 1>(call, out, w + parameters<I>(), static_cast<const R*>(to), y, after + call.batch * out);
+            if constexpr (I + 1 < count)  // behind the last there are no notes, where it is alone not even a place
+                forward_from<I + 1>(call, out, w + parameters<I>(), static_cast<const R*>(to), y,
+                                    after + call.batch * out);
         }
     }
 
