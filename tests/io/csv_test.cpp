@@ -108,6 +108,23 @@ TEST_CASE("what is no table is refused with its line") {
         refused("a,grade\n" + std::string(wrong) + ",b\n", "is not a number that a feature can be", s);
 }
 
+TEST_CASE("a header of two hundred thousand columns is read in one go") {
+    // Held against each other pair by pair the names alone would take minutes, and the test's time would run out.
+    constexpr std::size_t columns = 200'000;
+    std::string header = "grade", line = "1";
+    CsvSettings s{.label = "grade"};
+    for (std::size_t c = 0; c < columns; ++c) {
+        header += ",c" + std::to_string(c);
+        line += "," + std::to_string(c % 10);
+        if (c % 2 == 1) s.ignore.push_back("c" + std::to_string(c));
+    }
+    const auto table = decode_csv(header + "\n" + line + "\n", s, "table");
+    CHECK(table.features.size() == columns / 2);
+    CHECK(table.features.back() == "c" + std::to_string(columns - 2));
+    CHECK_THROWS_WITH_AS(decode_csv(header + ",c7\n" + line + ",1\n", s, "table"), Contains("two columns are called 'c7'"),
+                         IoError);
+}
+
 TEST_CASE("clients of a table hold their own lines") {
     const Folder folder;
     std::string text = "x,who,y\n";

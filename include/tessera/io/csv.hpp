@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -156,12 +157,12 @@ inline CsvTable decode_csv(std::string_view text, const CsvSettings& settings, c
     enum class Use { feature, label, client, nothing };
     std::vector<Use> uses;
     std::size_t features = 0;
+    std::unordered_set<std::string_view> columns;  // there may be as many as bytes
+    const std::unordered_set<std::string_view> ignore(settings.ignore.begin(), settings.ignore.end());
     for (std::size_t c = 0; c < header.size(); ++c) {
         header[c] = detail::without_blanks(header[c]);
-        if (std::find(header.begin(), header.begin() + static_cast<std::ptrdiff_t>(c), header[c]) !=
-            header.begin() + static_cast<std::ptrdiff_t>(c))
-            in.refuse("two columns are called " + detail::in_quotes(header[c]));
-        const bool ignored = std::ranges::find(settings.ignore, header[c]) != settings.ignore.end();
+        if (!columns.insert(header[c]).second) in.refuse("two columns are called " + detail::in_quotes(header[c]));
+        const bool ignored = ignore.contains(header[c]);
         uses.push_back(header[c] == settings.label                                ? Use::label
                        : !settings.client.empty() && header[c] == settings.client ? Use::client
                        : ignored                                                  ? Use::nothing
@@ -169,7 +170,7 @@ inline CsvTable decode_csv(std::string_view text, const CsvSettings& settings, c
         features += uses.back() == Use::feature ? 1 : 0;
     }
     const auto require_column = [&](const std::string& column, std::string_view what) {
-        if (std::find(header.begin(), header.end(), column) == header.end())
+        if (!columns.contains(column))
             in.refuse("there is no column " + detail::in_quotes(column) + ", which is asked for as " +
                       std::string(what));
     };
