@@ -5,6 +5,7 @@
 #include <tessera/io/cifar.hpp>
 #include <tessera/io/csv.hpp>
 #include <tessera/io/file.hpp>
+#include <tessera/io/growing_file.hpp>
 #include <tessera/io/image_npy.hpp>
 #include <tessera/io/labels.hpp>
 #include <tessera/io/message.hpp>

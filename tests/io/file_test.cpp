@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <tessera/io/file.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
@@ -20,6 +21,8 @@
 #endif
 
 #include <doctest/doctest.h>
+
+#include <tessera/io/growing_file.hpp>
 
 namespace file_test {
 
@@ -120,7 +123,144 @@ TEST_CASE("file: reading") {
     CHECK_THROWS_WITH_AS(read_file(folder / "none"), Contains("No such file"), IoError);
     CHECK_THROWS_WITH_AS(read_file(folder.path()), Contains("Is a directory"), IoError);
     CHECK(!read_file("/proc/self/status").empty());  // a file that announces no size
-    CHECK_THROWS_WITH_AS(read_file("/dev/zero", 100'000), Contains("larger than"), IoError);
+}
+
+TEST_CASE("file: what has no end is refused, and not after it has filled memory") {
+    const Folder folder;
+    for (const char* device : {"/dev/zero", "/dev/urandom", "/dev/null"})
+        CHECK_THROWS_WITH_AS(read_file(device), Contains("is a device, which may have no end"), IoError);
+    // A pipe is read to its end, up to a bound.
+    const auto through_pipe = [&](std::size_t size, std::size_t cap) {
+        int ends[2];
+        REQUIRE(::pipe(ends) == 0);
+        const std::string from = "/proc/self/fd/" + std::to_string(ends[0]);
+        const std::string sent(size, 'x');
+        REQUIRE(::write(ends[1], sent.data(), size) == static_cast<::ssize_t>(size));
+        ::close(ends[1]);
+        const io::detail::Descriptor reader(ends[0]);
+        return text_of(read_file(from, cap)) == sent;
+    };
+    CHECK(through_pipe(10'000, 10'000));
+    CHECK(through_pipe(0, 10'000));
+    CHECK_THROWS_WITH_AS(through_pipe(10'001, 10'000), Contains("larger than the 10000 bytes allowed"), IoError);
+    CHECK(pipe_cap < file_cap);  // what is asked for is held to it
+    // One into which somebody writes for ever.
+    CHECK(in_child([&] {
+              int ends[2];
+              if (::pipe(ends) != 0) return 1;
+              if (::fork() == 0) {
+                  ::close(ends[0]);
+                  ::signal(SIGPIPE, SIG_DFL);
+                  const std::vector<char> endless(1 << 16);
+                  for (;;)
+                      if (::write(ends[1], endless.data(), endless.size()) < 0) ::_exit(0);
+              }
+              ::close(ends[1]);
+              try {
+                  read_file("/proc/self/fd/" + std::to_string(ends[0]), 1'000'000);
+              } catch (const IoError& e) {
+                  return std::string(e.what()).find("larger than the 1000000 bytes") != std::string::npos ? 0 : 2;
+              }
+              return 3;
+          }) == 0);
+}
+
+TEST_CASE("file: a growing file shows whole pieces, and replaces what was there with the first") {
+    const Folder folder;
+    const std::string path = folder / "rounds";
+    write_file_atomically(path, bytes_of("an earlier run\n"));
+    {
+        GrowingFile file(path);
+        CHECK(text_of(read_file(path)) == "an earlier run\n");
+        std::string expected;
+        for (const char* piece : {"one\n", "two\nthree\n", "", "four\n"}) {
+            file.append(piece);
+            expected += piece;
+            CHECK(text_of(read_file(path)) == expected);
+        }
+        file.sync();
+    }
+    CHECK(folder.all() == std::vector<std::string>{"rounds"});
+    CHECK_THROWS_AS(GrowingFile(folder / "none/rounds").append("x"), IoError);
+    CHECK_THROWS_WITH_AS(GrowingFile("/dev/null").append("x"), Contains("not a regular file"), IoError);
+}
+
+TEST_CASE("file: a piece for which there is no room leaves the pieces before it, and the next may fit") {
+    const Folder folder;
+    const std::string path = folder / "rounds";
+    CHECK(in_child([&] {
+              ::signal(SIGXFSZ, SIG_IGN);
+              const ::rlimit limit{100, 100};
+              if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+              GrowingFile file(path);
+              file.append(std::string(79, 'a') + "\n");
+              try {
+                  file.append(std::string(79, 'b') + "\n");  // of which 20 bytes would fit
+                  return 2;
+              } catch (const IoError&) {
+              }
+              file.append(std::string(9, 'c') + "\n");
+              return 0;
+          }) == 0);
+    CHECK(text_of(read_file(path)) == std::string(79, 'a') + "\n" + std::string(9, 'c') + "\n");
+}
+
+TEST_CASE("file: a kill leaves every piece that was written") {
+    const Folder folder;
+    const std::string path = folder / "rounds";
+    CHECK(in_child([&] {
+              GrowingFile file(path);
+              file.append("one\n");
+              file.append("two\n");
+              ::raise(SIGKILL);
+              return 0;
+          }) == 100 + SIGKILL);
+    CHECK(text_of(read_file(path)) == "one\ntwo\n");
+}
+
+TEST_CASE("file: a sweep takes what the dead left and nothing that a living writer holds") {
+    const Folder folder;
+    CHECK(in_child([&] {  // killed while it writes
+              const io::detail::Temporary now(io::detail::place_of(folder / "model"), "model");
+              ::raise(SIGKILL);
+              return 0;
+          }) == 100 + SIGKILL);
+    REQUIRE(folder.all().size() == 1);
+    const std::string left = folder.all()[0];
+    const io::detail::Place place = io::detail::place_of(folder / "model");
+    {
+        io::detail::Temporary ours(place, "model");
+        int ready[2], leave[2];
+        REQUIRE((::pipe(ready) == 0 && ::pipe(leave) == 0));
+        const ::pid_t writer = ::fork();
+        if (writer == 0) {  // another process, at the same moment
+            ::close(leave[1]);
+            {
+                io::detail::Temporary theirs(place, "model");
+                theirs.file().close();  // written, and not yet renamed
+                char word = 0;
+                (void)!::write(ready[1], &word, 1);
+                (void)!::read(leave[0], &word, 1);
+            }
+            ::_exit(0);
+        }
+        char word = 0;
+        REQUIRE(::read(ready[0], &word, 1) == 1);
+        CHECK(folder.all().size() == 3);
+        sweep_beside(folder / "model");
+        CHECK(folder.all().size() == 2);
+        CHECK(std::ranges::count(folder.all(), left) == 0);
+        ::close(leave[1]);
+        REQUIRE(::waitpid(writer, nullptr, 0) == writer);
+        for (const int end : {ready[0], ready[1], leave[0]}) ::close(end);
+        CHECK(ours.rename_to("model"));
+    }
+    sweep_beside(folder / "model");
+    CHECK(folder.all() == std::vector<std::string>{"model"});
+    // A name that only looks like one of ours, and is no file, is left alone.
+    REQUIRE(::mkdir((folder / ".tessera-1-1.tmp").c_str(), 0700) == 0);
+    sweep_beside(folder / "model");
+    REQUIRE(::rmdir((folder / ".tessera-1-1.tmp").c_str()) == 0);
 }
 
 TEST_CASE("file: a link is followed, permissions stay") {

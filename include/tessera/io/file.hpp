@@ -4,7 +4,8 @@
 // A file is written under a hidden temporary name beside its target, synced, renamed over it, and its
 // directory synced. A failure throws IoError with the old file as it was and no temporary left; only a
 // kill can leave one, which `sweep_temporaries` removes at the next start. A symbolic link is followed;
-// devices, pipes and directories are refused, because a rename would replace them.
+// devices, pipes and directories are refused, because a rename would replace them. What is read has an end: files and
+// pipes are bounded, devices refused.
 // Needs POSIX. Of several processes that use one directory, each should hold its DirectoryLock.
 #pragma once
 
@@ -33,6 +34,7 @@
 namespace tessera::io {
 
 inline constexpr std::size_t file_cap = std::size_t{1} << 34;  // bytes read from one file unless asked otherwise
+inline constexpr std::size_t pipe_cap = std::size_t{1} << 30;  // a pipe does not say how much will come
 
 namespace detail {
 
@@ -85,7 +87,7 @@ inline void write_all(int descriptor, std::span<const std::byte> bytes, const st
 // The directory and the name under which a file is to appear, with the permissions it has or will have.
 struct Place {
     Descriptor directory;
-    std::string name;
+    std::string parent, name;
     ::mode_t mode = 0666;
 };
 
@@ -99,12 +101,12 @@ inline Place place_of(const std::string& path) {
     }
 
     const auto slash = target.rfind('/');
-    const std::string parent = slash == std::string::npos ? "." : target.substr(0, slash + 1);
     Place place;
+    place.parent = slash == std::string::npos ? "." : target.substr(0, slash + 1);
     place.name = target.substr(slash == std::string::npos ? 0 : slash + 1);
     if (place.name.empty()) throw IoError(path, "cannot be written, because it does not name a file");
 
-    place.directory = Descriptor(::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    place.directory = Descriptor(::open(place.parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!place.directory) fail(path, "cannot be written, because its directory cannot be opened");
     if (::fstatat(place.directory.get(), place.name.c_str(), &seen, 0) == 0) {
         if (!S_ISREG(seen.st_mode)) throw IoError(path, "cannot be replaced, because it is not a regular file");
@@ -115,18 +117,27 @@ inline Place place_of(const std::string& path) {
     return place;
 }
 
-// An empty file with a name of its own in the place's directory; gone with this object unless renamed.
+// An empty file with a name of its own in the place's directory; gone with this object unless renamed. It is locked
+// while its writer lives, whatever process that is and on whatever machine, so that a sweep knows what is left over.
 class Temporary {
 public:
     Temporary(const Place& place, const std::string& path) : directory_(place.directory.get()) {
         static std::atomic<std::uint64_t> count{0};
         do {
-            name_ = std::string(temporary_prefix) + std::to_string(::getpid()) + "-" + std::to_string(count++) +
-                    std::string(temporary_suffix);
-            constexpr int create = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-            file_ = Descriptor(::openat(directory_, name_.c_str(), create, place.mode));
-        } while (!file_ && errno == EEXIST);
-        if (!file_) fail(path, "cannot be written, because no file can be created beside it");
+            do {
+                name_ = std::string(temporary_prefix) + std::to_string(::getpid()) + "-" + std::to_string(count++) +
+                        std::string(temporary_suffix);
+                constexpr int create = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+                file_ = Descriptor(::openat(directory_, name_.c_str(), create, place.mode));
+            } while (!file_ && errno == EEXIST);
+            if (!file_) fail(path, "cannot be written, because no file can be created beside it");
+        } while (swept());
+        held_ = Descriptor(::fcntl(file_.get(), F_DUPFD_CLOEXEC, 0));
+        if (!held_) {
+            const int error = errno;
+            ::unlinkat(directory_, name_.c_str(), 0);
+            fail(path, "cannot be written", error);
+        }
     }
     Temporary(const Temporary&) = delete;
     Temporary& operator=(const Temporary&) = delete;
@@ -140,9 +151,16 @@ public:
     }
 
 private:
+    // Between its making and its lock a sweep may have come by. Where there are no locks, sweeps take nothing.
+    bool swept() const {
+        if (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return true;
+        struct ::stat seen {};
+        return ::fstat(file_.get(), &seen) == 0 && seen.st_nlink == 0;
+    }
+
     int directory_;
     std::string name_;
-    Descriptor file_;
+    Descriptor file_, held_{};  // held_ keeps the lock when file_ is closed, until the file has its name
     bool renamed_ = false;
 };
 
@@ -184,6 +202,9 @@ inline std::vector<std::byte> read_file(const std::string& path, std::size_t cap
     const auto too_large = [&] {
         return IoError(path, "is larger than the " + std::to_string(cap) + " bytes allowed");
     };
+    if (S_ISCHR(seen.st_mode) || S_ISBLK(seen.st_mode))
+        throw IoError(path, "is a device, which may have no end; only files and pipes are read");
+    if (!S_ISREG(seen.st_mode)) cap = std::min(cap, pipe_cap);
     const auto announced = static_cast<std::size_t>(std::max<::off_t>(seen.st_size, 0));
     if (S_ISREG(seen.st_mode) && announced > cap) throw too_large();
 
@@ -197,7 +218,7 @@ inline std::vector<std::byte> read_file(const std::string& path, std::size_t cap
         if (got == 0) break;
         size += static_cast<std::size_t>(got);
         if (size > cap) throw too_large();
-        if (size == bytes.size()) bytes.resize(std::max<std::size_t>(4096, 2 * size));
+        if (size == bytes.size()) bytes.resize(std::min(std::max<std::size_t>(4096, 2 * size), cap + 1));
     }
     bytes.resize(size);
     return bytes;
@@ -253,13 +274,20 @@ inline bool remove_file(const std::string& path) {
     return false;
 }
 
-// Removes what killed writers left in a directory. Its caller holds the DirectoryLock, else a live
-// writer of another process may lose its temporary and report that it cannot replace its file.
+// Removes what killed writers left in a directory; what a live one holds stays, and so does what cannot be removed.
 inline void sweep_temporaries(const std::string& directory) {
     const auto left = detail::names_in(directory, [](std::string_view name) {
         return name.starts_with(detail::temporary_prefix) && name.ends_with(detail::temporary_suffix);
     });
-    for (const auto& name : left) remove_file(directory + "/" + name);
+    for (const auto& name : left) {
+        const std::string path = directory + "/" + name;
+        const detail::Descriptor file(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+        if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(path.c_str());
+    }
+}
+// The same in the directory where a file is to be written.
+inline void sweep_beside(const std::string& path) {
+    sweep_temporaries(detail::place_of(path).parent);
 }
 
 // One holder per directory, among processes and within one. Advisory: it stops those who ask. The hidden
