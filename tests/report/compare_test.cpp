@@ -153,7 +153,8 @@ TEST_CASE("runs on different splits are refused, unless only means are asked for
     const std::vector<RunRecord> a{run_of(0.7, 1), run_of(0.7, 2)};
     const std::vector<RunRecord> elsewhere{run_of(0.7, 1, "two"), run_of(0.7, 2, "two")};
     CHECK_THROWS_WITH_AS(compare(a, elsewhere, "a.json", "b.json"),
-                         doctest::Contains("a.json and b.json were not made on the same data and split"),
+                         "compare: the clients and seeds of a.json and b.json are no pairs: they differ in split; run "
+                         "them with one --split-seed and --partition, or compare their means alone with --unpaired",
                          tessera::ConfigError);
     const auto means = compare(a, elsewhere, "a.json", "b.json", {.unpaired = true});
     CHECK(means.by_client.empty());
@@ -168,6 +169,39 @@ TEST_CASE("runs on different splits are refused, unless only means are asked for
     CHECK_THROWS_AS(compare(a, own_splits, "a", "b"), tessera::ConfigError);
     CHECK_THROWS_WITH_AS(compare({a[0], a[0]}, a, "a", "b"), doctest::Contains("seed 1 twice"), tessera::ConfigError);
     CHECK_THROWS_AS(compare(a, a, "a", "b", {.confidence = 1.5}), tessera::ConfigError);
+}
+
+TEST_CASE("what two runs were made on is told apart: data, split, aux and version") {
+    const auto made = [](const std::string& data, const std::string& dealt, const std::string& aux,
+                         const std::string& split = "one", const std::string& version = "1.0") {
+        auto run = run_of(0.7, 1, split);
+        run.set("data_fingerprint", data);
+        run.set("dealt_fingerprint", dealt);
+        run.set("aux_fingerprint", aux);
+        run.version = version;
+        return std::vector{run};
+    };
+    const auto plain = made("d", "s", "none");
+    const auto refusal = [&](const std::vector<RunRecord>& other) -> std::string {
+        try {
+            compare(plain, other, "a", "b");
+        } catch (const tessera::ConfigError& e) {
+            const std::string what = e.what();
+            return what.substr(what.find("differ in "), what.find(", or compare") - what.find("differ in "));
+        }
+        return "";
+    };
+    // Held out of the clients' examples, public data change what clients hold and not how it was dealt.
+    CHECK(refusal(made("d", "s", "held out", "less")) == "differ in aux; run them with the same --aux");
+    CHECK(refusal(made("d", "t", "none", "other")) ==
+          "differ in split; run them with one --split-seed and --partition");
+    CHECK(refusal(made("e", "s", "none")) == "differ in data; run them on the same data");
+    CHECK(refusal(made("e", "t", "held out", "other", "2.0"))
+              .starts_with("differ in data and split and aux and version; "));
+    CHECK(compare(plain, made("d", "s", "noise"), "a", "b").differing == std::vector<std::string>{"aux"});  // in pairs
+    CHECK(compare(plain, made("d", "s", "none", "one", "2.0"), "a", "b").differing ==
+          std::vector<std::string>{"version"});
+    CHECK(compare(plain, plain, "a", "b").differing.empty());
 }
 
 TEST_CASE("a method without a personal model stands with its global one, unless it is asked for the other") {

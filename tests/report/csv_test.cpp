@@ -81,6 +81,16 @@ TEST_CASE("one row per round and evaluation, every tag a column") {
     CHECK(field(3, "model") == "");
 }
 
+TEST_CASE("the table is its header and the rows of each round, so that it can grow") {
+    RunRecord run;
+    run.rounds = {RoundRecord{.round = 1, .evaluations = {accuracy("a", 0.5), accuracy("b", 0.25)}},
+                  RoundRecord{.round = 2}};
+    std::string grown(rounds_csv_header);
+    for (const auto& round : run.rounds) grown += to_csv(round);
+    CHECK(grown == rounds_csv(run));
+    CHECK(rounds_csv({}) == rounds_csv_header);
+}
+
 TEST_CASE("odd text survives") {
     const std::string odd = "say \"hi\", then\r\nleave";
     RunRecord run;

@@ -177,6 +177,15 @@ TEST_CASE("of a run with stages the page leads with the last, as the method is s
     CHECK(table.find("85 %: rounds") != std::string::npos);  // of the model served in the end, the global one
 }
 
+TEST_CASE("a run that was stopped leads with that, and one that ended does not say so") {
+    auto run = some_run(3, 4, true);
+    CHECK(to_html({run}, "A run").find("come to its end") == std::string::npos);
+    run.stopped = "interrupted after round 3 of 9, by <SIGTERM>";
+    const std::string page = to_html({run, some_run(9, 4, true)}, "Two runs");
+    CHECK(count(page, "This run did not come to its end: interrupted after round 3 of 9, by &lt;SIGTERM&gt;") == 1);
+    CHECK(page.find("come to its end") < page.find("<h2>"));
+}
+
 TEST_CASE("nothing at all is still a page") {
     for (const auto& runs : {std::vector<RunRecord>{}, std::vector<RunRecord>(1), std::vector<RunRecord>(3)}) {
         const std::string page = to_html(runs, "");

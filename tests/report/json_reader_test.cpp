@@ -102,6 +102,15 @@ TEST_CASE("clients come back with their names, or without") {
     CHECK(to_json(run).find("\"name\"") == std::string::npos);
 }
 
+TEST_CASE("a run that was stopped says so, and one that ended does not") {
+    RunRecord run;
+    CHECK(to_json(run).find("stopped") == std::string::npos);
+    run.stopped = "interrupted after round 3 of 9, by SIGTERM";
+    CHECK(runs_from_json(to_json(run), "run")[0].stopped == run.stopped);
+    run.stopped.clear();
+    CHECK(runs_from_json(to_json(run), "run")[0].stopped.empty());
+}
+
 TEST_CASE("settings keep their kind") {
     RunRecord run;
     run.set("whole", std::uint64_t{18446744073709551615u});

@@ -155,6 +155,7 @@ struct Overlap {
 
 struct Comparison {
     std::string a, b;
+    std::vector<std::string> differing{};  // of data, split, aux and version
     std::vector<ComparedNumber> numbers{};
     std::vector<Id> clients{};        // those that both sets have
     std::vector<double> by_client{};  // accuracy of b minus that of a, mean over runs
@@ -165,15 +166,62 @@ struct Comparison {
 
 namespace detail {
 
-inline std::string split_of(const RunRecord& run) {
-    const Setting* split = run.find("split_fingerprint");
-    return split ? shown(*split) : std::string();
+inline std::string text_in(const RunRecord& run, std::string_view setting) {
+    const Setting* value = run.find(setting);
+    return value ? shown(*value) : std::string();
+}
+inline bool same_in(const RunRecord& a, const RunRecord& b, std::string_view setting) {
+    return text_in(a, setting) == text_in(b, setting);
+}
+inline bool on_one_split(const RunRecord& a, const RunRecord& b) {
+    return same_in(a, b, "data_fingerprint") && same_in(a, b, "split_fingerprint");
 }
 
 inline bool one_split(const std::vector<RunRecord>& a, const std::vector<RunRecord>& b) {
-    const std::string first = split_of(a.at(0));
-    const auto same = [&](const RunRecord& run) { return split_of(run) == first; };
-    return !first.empty() && std::ranges::all_of(a, same) && std::ranges::all_of(b, same);
+    const auto same = [&](const RunRecord& run) { return on_one_split(run, a.at(0)); };
+    return !text_in(a.at(0), "split_fingerprint").empty() && std::ranges::all_of(a, same) &&
+           std::ranges::all_of(b, same);
+}
+
+// What two runs were made on and with, where it is not the same: of data, split, aux and version. Public data that were
+// taken from the clients change what these hold, and not how it was dealt; runs that do not say how it was dealt are
+// told apart by what they hold.
+inline std::vector<std::string> differing(const RunRecord& a, const RunRecord& b) {
+    const bool dealt_known = a.find("dealt_fingerprint") && b.find("dealt_fingerprint");
+    std::vector<std::string> out;
+    if (!same_in(a, b, "data_fingerprint")) out.emplace_back("data");
+    if (!same_in(a, b, dealt_known ? "dealt_fingerprint" : "split_fingerprint")) out.emplace_back("split");
+    if (!same_in(a, b, "aux_fingerprint")) out.emplace_back("aux");
+    if (a.version != b.version) out.emplace_back("version");
+    return out;
+}
+// Of pairs, or of everybody with everybody where there are none.
+inline std::vector<std::string> differing(const std::vector<RunRecord>& a, const std::vector<RunRecord>& b,
+                                          const std::vector<const RunRecord*>& partners = {}) {
+    std::vector<std::string> out;
+    const auto add = [&](const RunRecord& run, const RunRecord& other) {
+        for (auto& what : differing(run, other))
+            if (std::ranges::find(out, what) == out.end()) out.push_back(std::move(what));
+    };
+    for (std::size_t i = 0; i < partners.size(); ++i) add(a[i], *partners[i]);
+    if (!partners.empty()) return out;
+    for (const auto& run : a)
+        for (const auto& other : b) add(run, other);
+    return out;
+}
+
+// Why runs are no pairs, and how to make them some.
+inline std::string no_pairs(const std::vector<RunRecord>& a, const std::vector<RunRecord>& b) {
+    std::string names, advice;
+    const auto advise = [&](std::string_view text) { advice.append(advice.empty() ? "" : " and ").append(text); };
+    for (const auto& what : differing(a, b)) {
+        names.append(names.empty() ? "" : " and ").append(what);
+        if (what == "data") advise("on the same data");
+        if (what == "split") advise("with one --split-seed and --partition");
+        if (what == "aux") advise("with the same --aux");
+    }
+    if (names.empty()) return "they do not say on which split they were made";
+    return "they differ in " + names + (advice.empty() ? "" : "; run them " + advice);
 }
 
 // For each run of a the run of b with its seed and split; empty where one has none.
@@ -181,7 +229,7 @@ inline std::vector<const RunRecord*> partners(const std::vector<RunRecord>& a, c
     std::vector<const RunRecord*> out;
     for (const auto& run : a)
         for (const auto& other : b)
-            if (seed_of(run) == seed_of(other) && split_of(run) == split_of(other)) {
+            if (seed_of(run) == seed_of(other) && on_one_split(run, other)) {
                 out.push_back(&other);
                 break;
             }
@@ -279,10 +327,9 @@ inline Comparison compare(const std::vector<RunRecord>& a, const std::vector<Run
     const auto partners = settings.unpaired ? std::vector<const RunRecord*>{} : detail::partners(a, b);
     const bool matched = !settings.unpaired && (!partners.empty() || detail::one_split(a, b));
     tessera::detail::require(matched || settings.unpaired,
-                             "compare: " + name_a + " and " + name_b +
-                                 " were not made on the same data and split, so their clients and seeds are no pairs; "
-                                 "run them with one --split-seed, or compare their means alone with --unpaired");
-    Comparison out{.a = name_a, .b = name_b};
+                             "compare: the clients and seeds of " + name_a + " and " + name_b + " are no pairs: " +
+                                 detail::no_pairs(a, b) + ", or compare their means alone with --unpaired");
+    Comparison out{.a = name_a, .b = name_b, .differing = detail::differing(a, b, partners)};
     const Which which = detail::model_of(b[0], settings.model);
     for (const auto& tag : b[0].final_evaluations) {
         if (tag.model != which || tag.stage != detail::main_stage(b[0]) || tag.split != SplitOf::test) continue;

@@ -16,27 +16,34 @@
 
 namespace tessera::report {
 
-// A round without evaluations has one row with empty tags.
-inline std::string rounds_csv(const RunRecord& run) {
-    std::string out =
-        "round,seconds,bytes_up,bytes_down,formula_bytes_up,formula_bytes_down,flops,examples,trained,merged,rejected,"
-        "diverged,state_hash,model,when,on,split,clients,pick,average,metric,stage,value\r\n";
-    const auto start = [](detail::CsvRow& row, const RoundRecord& r) {
-        row << r.round << r.seconds << r.bytes_up << r.bytes_down << r.formula_bytes_up << r.formula_bytes_down
-            << r.flops << r.examples << r.trained << r.merged << r.rejected << r.diverged << r.state_hash;
+inline constexpr std::string_view rounds_csv_header =
+    "round,seconds,bytes_up,bytes_down,formula_bytes_up,formula_bytes_down,flops,examples,trained,merged,rejected,"
+    "diverged,state_hash,model,when,on,split,clients,pick,average,metric,stage,value\r\n";
+
+// The rows of one round: append them to a file while the run goes on. Without evaluations it has one, with empty tags.
+inline std::string to_csv(const RoundRecord& round) {
+    std::string out;
+    const auto start = [&](detail::CsvRow& row) {
+        row << round.round << round.seconds << round.bytes_up << round.bytes_down << round.formula_bytes_up
+            << round.formula_bytes_down << round.flops << round.examples << round.trained << round.merged
+            << round.rejected << round.diverged << round.state_hash;
     };
-    for (const auto& round : run.rounds) {
-        for (const auto& e : round.evaluations) {
-            detail::CsvRow row(out);
-            start(row, round);
-            row << word(e.model) << word(e.when) << e.on.word() << word(e.split) << word(e.clients) << e.pick.word()
-                << word(e.average) << word(e.metric) << e.stage.get() << e.value.get();
-        }
-        if (!round.evaluations.empty()) continue;
+    for (const auto& e : round.evaluations) {
         detail::CsvRow row(out);
-        start(row, round);
-        for (int i = 0; i < 10; ++i) row << "";
+        start(row);
+        row << word(e.model) << word(e.when) << e.on.word() << word(e.split) << word(e.clients) << e.pick.word()
+            << word(e.average) << word(e.metric) << e.stage.get() << e.value.get();
     }
+    if (!round.evaluations.empty()) return out;
+    detail::CsvRow row(out);
+    start(row);
+    for (int i = 0; i < 10; ++i) row << "";
+    return out;
+}
+
+inline std::string rounds_csv(const RunRecord& run) {
+    std::string out(rounds_csv_header);
+    for (const auto& round : run.rounds) out += to_csv(round);
     return out;
 }
 

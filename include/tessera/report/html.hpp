@@ -43,6 +43,7 @@ public:
             escape_html(title_), "</title>\n<style>", style, "</style>\n</head>\n<body>\n<main>\n<header><h1>",
             escape_html(title_), "</h1>");
         subtitle();
+        stopped();
         out_ += "</header>\n";
         std::vector<std::string> taken;  // ids of extras
         out_ += leading_tables(across_, taken);
@@ -83,6 +84,13 @@ private:
                 text += cat(" \xC2\xB7 ", shown(*value), key == "clients" ? " clients" : "");
         if (!runs_.many()) text += cat(" \xC2\xB7 ", plural(runs_.all[0].rounds.size(), "round"));
         put(out_, "<p class=\"sub\">", escape_html(text), "</p>");
+    }
+    // Above everything else, for all that follows is of the rounds until then.
+    void stopped() {
+        for (std::size_t i = 0; i < runs_.all.size(); ++i)
+            if (const auto& why = runs_.all[i].stopped; !why.empty())
+                put(out_, "<p class=\"stopped\"><b>", runs_.many() ? escape_html(runs_.names[i]) + ": " : "",
+                    "This run did not come to its end: ", escape_html(why), "</b></p>");
     }
     bool common(std::string_view key) const {
         const Setting* first = runs_.all[0].find(key);

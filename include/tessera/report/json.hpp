@@ -243,6 +243,7 @@ inline std::string to_json(const RunRecord& run) {
         json.line();
         json.member("kernel_set", run.kernel_set);
         json.member("version", run.version);
+        if (!run.stopped.empty()) json.member("stopped", run.stopped);
         json.line();
         json.key("rounds").array([&] {
             for (const auto& round : run.rounds) json.line(), write(json, round);

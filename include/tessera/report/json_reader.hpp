@@ -5,6 +5,7 @@
 // back whole. What a file lacks reads as absent. Extras are figures for people and are not read back.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <concepts>
 #include <cstddef>
@@ -312,6 +313,7 @@ inline RunRecord run_from(const Json& run, const std::string& where) {
     for (const auto& [name, value] : run["config"].members()) out.set(name, value.setting());
     out.kernel_set = run["kernel_set"].text();
     out.version = run["version"].text();
+    out.stopped = run["stopped"].text();
     for (const auto& round : run["rounds"].items()) out.rounds.push_back(round_from(round));
     out.final_evaluations = evaluations_from(run["final"]["evaluations"]);
     for (const auto& client : run["final"]["per_client"].items()) out.per_client.push_back(client_from(client));
@@ -336,7 +338,9 @@ inline std::vector<RunRecord> runs_from_json(std::string_view text, const std::s
         for (const auto& run : all["runs"].items()) out.push_back(detail::run_from(run, where));
         if (out.empty()) out.push_back(detail::run_from(all, where));
     } catch (const ConfigError& e) {
-        throw IoError(where, e.what());
+        std::string what = e.what();  // which may quote the text
+        std::ranges::replace_if(what, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, '?');
+        throw IoError(where, what);
     }
     return out;
 }

@@ -88,6 +88,7 @@ struct RunRecord {
     std::string state_hash{};
     std::vector<std::string> notes{};
     std::vector<Extra> extras{};
+    std::string stopped{};  // after which round and why, of a run that did not come to its end
 
     // Figures stand in the order in which they came; one of the same id takes the place of the earlier.
     void add(Extra extra) {
