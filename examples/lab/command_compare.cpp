@@ -23,6 +23,12 @@ namespace {
 
 using namespace tessera::report;
 
+std::string in_words(const std::vector<std::string>& words) {
+    std::string text;
+    for (const auto& word : words) text.append(text.empty() ? "" : " and ").append(word);
+    return text;
+}
+
 std::vector<RunRecord> runs_in(const std::string& path) {
     const auto bytes = tessera::io::read_file(path);
     return runs_from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
@@ -58,7 +64,8 @@ void print(const Comparison& c, double confidence) {
 // What is of luck, of speed or of the result, and no setting that somebody would change to see what it does.
 const std::vector<std::string> no_ablation{
     "file",      "seed",         "split_seed",          "split_file",        "threads",           "preset",
-    "preset_hash", "eval_also", "final_tuning", "personal_parameters", "split_fingerprint", "ensemble_distance", "personal_distance",
+    "preset_hash", "eval_also", "final_tuning", "personal_parameters", "data_fingerprint",
+    "dealt_fingerprint", "split_fingerprint", "aux_fingerprint", "ensemble_distance", "personal_distance",
     "distillation_lesson", "drawing_seed"};
 
 // Figures over runs of personal models: what their size gains, and what a changed setting does.
@@ -99,7 +106,10 @@ int compare(const CompareOptions& o) {
     if (!o.json.empty()) written.push_back({"--json", o.json});
     for (const auto& file : o.files) read.push_back({"a run", file});
     check_places(written, read);
-    for (const auto& place : written) tessera::io::check_writable(place.path);
+    for (const auto& place : written) {
+        tessera::io::check_writable(place.path);
+        tessera::io::sweep_beside(place.path);
+    }
     std::vector<std::vector<RunRecord>> sets;
     std::vector<RunRecord> all;
     for (const auto& path : o.files) {
@@ -114,6 +124,17 @@ int compare(const CompareOptions& o) {
     for (std::size_t i = 1; i < sets.size(); ++i) {
         comparisons.push_back(tessera::report::compare(sets[0], sets[i], names[0], names[i], settings));
         print(comparisons.back(), o.confidence);
+        const auto stopped = [&](std::size_t set) {
+            for (const auto& run : sets[set])
+                if (!run.stopped.empty())
+                    std::printf("  note: a run of %s did not come to its end: %s\n", names[set].c_str(),
+                                run.stopped.c_str());
+        };
+        stopped(0);
+        stopped(i);
+        if (const auto& differing = comparisons.back().differing; !differing.empty())
+            std::printf("  note: %s and %s differ in %s\n", names[0].c_str(), names[i].c_str(),
+                        in_words(differing).c_str());
         const std::size_t first = sets[0].front().rounds.size(), other = sets[i].front().rounds.size();
         if (first != other)
             std::printf("  note: %s trained for %zu rounds, %s for %zu\n", names[0].c_str(), first, names[i].c_str(),

@@ -25,11 +25,8 @@ int run(Options o) {
     FailedOutputs failed;
     auto runs = run_seeds(o, make_task(o), failed);
     if (in_vain)
-        for (auto& each : runs) each.notes.push_back("there was no checkpoint to resume; the run began at round 1");
-    if (!o.quiet) print_summary(runs);
-    write_together(runs, o, failed);
-    failed.tell();
-    check_learnt(runs);
+        for (auto& each : runs.all) each.notes.push_back("there was no checkpoint to resume; the run began at round 1");
+    tell(runs, o, failed);
     return 0;
 }
 

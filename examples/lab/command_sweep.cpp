@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
 #include <new>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
@@ -16,6 +20,7 @@
 #include <tessera/report/extra.hpp>
 #include <tessera/report/json_reader.hpp>
 #include <tessera/report/seeds.hpp>
+#include <tessera/version.hpp>
 
 #include "commands.hpp"
 #include "counts.hpp"
@@ -34,6 +39,7 @@ using tessera::ConfigError;
 using namespace tessera::report;
 
 constexpr double usual_validation = 0.2;
+constexpr std::size_t most_cells = 10'000;
 
 struct Cell {
     NamedValues settings;
@@ -92,6 +98,8 @@ std::vector<NamedValues> product_of(const std::vector<std::string>& grid, const 
                 if (std::ranges::find(tried, value) != tried.end())
                     throw ConfigError("--grid " + name + ": " + value + " stands twice");
                 tried.push_back(value);
+                if (longer.size() == most_cells)
+                    throw ConfigError("--grid: more than " + std::to_string(most_cells) + " cells; try fewer values");
                 longer.push_back(cell);
                 longer.back().emplace_back(name, value);
             }
@@ -134,7 +142,9 @@ Judged judge(const Cell& cell, const Task& task) {
     Judged result;
     try {
         FailedOutputs none;  // a cell writes no file
-        for (const auto& run : run_seeds(cell.options, task, none)) {
+        const auto runs = run_seeds(cell.options, task, none);
+        if (runs.stopped) std::rethrow_exception(runs.stopped);
+        for (const auto& run : runs.all) {
             result.values.push_back(validation_accuracy(run, stages_of(cell.options).back().name));
             for (const auto& round : run.rounds) result.diverged += round.diverged;
         }
@@ -148,12 +158,21 @@ Judged judge(const Cell& cell, const Task& task) {
     return result;
 }
 
-void keep(const Cell& cell, const Judged& result) {
+// What all cells of a sweep share and only the files themselves can say.
+std::vector<std::pair<std::string, std::string>> origin_of(const Task& task) {
+    return {{"version", tessera::version},
+            {"data", task.fingerprints.data},
+            {"split", task.fingerprints.split},
+            {"aux", task.fingerprints.aux}};
+}
+
+void keep(const Cell& cell, const Judged& result, const Task& task) {
     if (cell.file.empty()) return;
     std::string text;
     JsonWriter json(text);
     json.object([&] {
         json.member("cell", in_words(cell.settings));
+        for (const auto& [name, value] : origin_of(task)) json.member(name, value);
         json.key("values").array([&] {
             for (const double value : result.values) json.value(value);
         });
@@ -163,10 +182,27 @@ void keep(const Cell& cell, const Judged& result) {
     write_text(cell.file, text + "\n");
 }
 
+Json read_cell(const std::string& file) {
+    const auto bytes = tessera::io::read_file(file);
+    return parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file);
+}
+
+// Cells of another grid may lie beside ours; cells of other data or another library are of another sweep.
+void check_origin(const std::string& cells, const Task& task) {
+    for (const auto& file : tessera::io::list_files(cells)) {
+        if (!file.ends_with(".json")) continue;
+        const Json cell = read_cell(cells + "/" + file);
+        for (const auto& [name, ours] : origin_of(task))
+            if (const auto theirs = cell[name].text(); theirs != ours)
+                throw ConfigError("--resume: " + cells + "/" + file + " is of a sweep with another " + name +
+                                  " (it has " + (theirs.empty() ? "none" : theirs) + ", this sweep " + ours +
+                                  "); name another --checkpoint");
+    }
+}
+
 std::optional<Judged> kept(const Cell& cell) {
     if (cell.file.empty() || !tessera::io::exists(cell.file)) return {};
-    const auto bytes = tessera::io::read_file(cell.file);
-    const Json all = parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, cell.file);
+    const Json all = read_cell(cell.file);
     Judged result;
     for (const auto& value : all["values"].items()) result.values.push_back(value.number(absent));
     result.diverged = all["diverged"].number(std::size_t{0});
@@ -317,7 +353,7 @@ int sweep(Options o, const SweepOptions& sweep) {
     Options whole = o;
     whole.validation = 0;
     const Task task = make_task(o), all_data = make_task(whole);
-    if (task.test_fingerprint != all_data.test_fingerprint)
+    if (task.fingerprints.test != all_data.fingerprints.test)
         throw ConfigError("--validation " + std::to_string(*o.validation) + ": with --partition " + *o.partition +
                           " the shares change the test data, so a sweep cannot choose on them");
     const auto cells = cells_of(o, sweep, task);
@@ -327,6 +363,7 @@ int sweep(Options o, const SweepOptions& sweep) {
         tessera::io::make_directories(o.checkpoint + "/cells");
         lock.emplace(o.checkpoint + "/cells");
         tessera::io::sweep_temporaries(o.checkpoint + "/cells");
+        if (o.resume) check_origin(o.checkpoint + "/cells", task);
     }
 
     FailedOutputs failed;
@@ -339,11 +376,11 @@ int sweep(Options o, const SweepOptions& sweep) {
             } catch (const Interrupted&) {
                 throw Interrupted("interrupted in cell " + in_words(cell.settings) +
                                   (o.checkpoint.empty()
-                                       ? "; nothing was kept, with --checkpoint DIR a sweep can be resumed"
+                                       ? "; no cell was kept, with --checkpoint DIR a sweep can be resumed"
                                        : "; the cells before it are kept in " + o.checkpoint +
                                              ", the same command with --resume goes on"));
             }
-            failed.unless_written([&] { keep(cell, *result); });
+            failed.unless_written([&] { keep(cell, *result, task); });
         }
         if (!o.quiet) {
             std::printf("%s  %s\n", in_words(cell.settings).c_str(), verdict(*result).c_str());
@@ -362,11 +399,8 @@ int sweep(Options o, const SweepOptions& sweep) {
     if (!best.checkpoint.empty())
         best.checkpoint += "/chosen/" + cells[*chosen].hash;  // a larger grid may choose another
     auto runs = run_seeds(best, all_data, failed);
-    for (auto& run : runs) run.add(table_of(cells, results, *chosen));
-    if (!o.quiet) print_summary(runs);
-    write_together(runs, best, failed);
-    failed.tell();
-    check_learnt(runs);
+    for (auto& run : runs.all) run.add(table_of(cells, results, *chosen));
+    tell(runs, best, failed);
     return 0;
 }
 

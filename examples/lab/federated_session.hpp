@@ -57,6 +57,7 @@ public:
         else return {};
     }
     void write_models(const std::string& path) const override { tessera::write_models(path, run_); }
+    std::string identity() const override { return tessera::detail::identity_of(run_, name()); }
 
 private:
     FederatedSession(Me method, const Stage& stage, const Task& task, tessera::Vec<float> warm_start)

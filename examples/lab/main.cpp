@@ -281,7 +281,7 @@ int obey(int argc, char** argv) {
         const auto meant = misspelt(app, argc, argv);
         return complain(meant.empty() ? in_our_words(e, app) : meant, 2);
     } catch (const lab::Interrupted& e) {
-        return complain(e.what(), 130);
+        return complain(e.what(), lab::exit_of_interrupted());
     } catch (const tessera::ConfigError& e) {
         return complain(e.what(), 2);
     } catch (const tessera::IoError& e) {

@@ -60,7 +60,7 @@ struct Options {
 
     bool analyses(std::string_view what) const { return std::ranges::find(analyse, what) != analyse.end(); }
     bool evaluates_after(std::size_t round) const {
-        const bool late = evaluate_last == 0 || round + evaluate_last > *rounds;
+        const bool late = evaluate_last == 0 || *rounds - round < evaluate_last;
         return round == *rounds || (late && round % evaluate_every == 0);
     }
 };

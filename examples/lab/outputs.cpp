@@ -41,10 +41,14 @@ void write_text(const std::string& path, const std::string& text) {
     writing([&] { tessera::io::write_file_atomically(path, std::as_bytes(std::span(text))); });
 }
 
-void FailedOutputs::tell() const {
+std::string FailedOutputs::in_words() const {
     std::string all;
     for (const auto& each : what_) all.append(all.empty() ? "" : "; ").append(each);
-    if (!all.empty()) throw OutputError(all);
+    return all;
+}
+
+void FailedOutputs::tell() const {
+    if (const auto all = in_words(); !all.empty()) throw OutputError(all);
 }
 
 void check_places(const std::vector<Place>& written, const std::vector<Place>& read) {
@@ -83,16 +87,47 @@ void check_places(const Options& o) {
 void check_outputs(const Options& o) {
     if (!o.models.empty() && !o.models.ends_with(".npz") && !o.models.ends_with(".safetensors"))
         throw tessera::ConfigError("--models " + o.models + ": a file of models ends in .npz or .safetensors");
-    for (const auto* path : {&o.json, &o.jsonl, &o.csv, &o.report, &o.models, &o.trace})
-        if (!path->empty()) tessera::io::check_writable(*path);
+    for (const auto* path : {&o.json, &o.jsonl, &o.csv, &o.report, &o.models, &o.trace}) {
+        if (path->empty()) continue;
+        tessera::io::check_writable(*path);
+        tessera::io::sweep_beside(*path);
+    }
 }
 
-void write_run(const RunRecord& record, const Options& o, FailedOutputs& failed) {
-    if (!o.csv.empty()) failed.unless_written([&] { write_text(o.csv, rounds_csv(record)); });
-    if (o.jsonl.empty()) return;
-    std::string lines;
-    for (const auto& round : record.rounds) lines += to_json(round) + "\n";
-    failed.unless_written([&] { write_text(o.jsonl, lines); });
+RoundFiles::RoundFiles(const Options& o) {
+    if (!o.csv.empty()) csv_.emplace(Grown{tessera::io::GrowingFile(o.csv), std::string(rounds_csv_header)});
+    if (!o.jsonl.empty()) jsonl_.emplace(Grown{tessera::io::GrowingFile(o.jsonl)});
+}
+
+void RoundFiles::Grown::write() {
+    file.append(unwritten);
+    unwritten.clear();
+}
+
+void RoundFiles::add(const RoundRecord& round) { add(std::vector{round}); }
+
+void RoundFiles::add(const std::vector<RoundRecord>& rounds) {
+    if (rounds.empty()) return;
+    for (const auto& round : rounds) {
+        if (csv_) csv_->unwritten += to_csv(round);
+        if (jsonl_) jsonl_->unwritten += to_json(round) + "\n";
+    }
+    for (auto* grown : {&csv_, &jsonl_}) {
+        if (!*grown) continue;
+        try {
+            (*grown)->write();
+        } catch (const tessera::IoError&) {  // there may be room at the next round, and else finish() tells
+        }
+    }
+}
+
+void RoundFiles::finish(FailedOutputs& failed) {
+    for (auto* grown : {&csv_, &jsonl_})
+        if (*grown)
+            failed.unless_written([&] {
+                if (!(*grown)->unwritten.empty()) (*grown)->write();
+                (*grown)->file.sync();
+            });
 }
 
 void write_together(const std::vector<RunRecord>& runs, const Options& o, FailedOutputs& failed) {

@@ -2,10 +2,12 @@
 // What a run leaves for people: lines on the terminal, JSON, CSV, a report.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <tessera/core/error.hpp>
+#include <tessera/io/growing_file.hpp>
 #include <tessera/report/record.hpp>
 
 #include "options.hpp"
@@ -40,6 +42,8 @@ public:
         }
     }
     void add(const OutputError& e) { what_.emplace_back(e.what()); }
+    // All of them, in words; empty where there are none.
+    std::string in_words() const;
     // Throws an OutputError that names all, if there are some.
     void tell() const;
 
@@ -61,8 +65,26 @@ void check_places(const Options& options);
 
 // Throws unless every file that is asked for could be written.
 void check_outputs(const Options& options);
-// Files that hold one run.
-void write_run(const tessera::report::RunRecord& record, const Options& options, FailedOutputs& failed);
+
+// The files that hold the rounds of one run, --csv and --jsonl. They grow with it: a round that was added is there
+// whatever becomes of the run.
+class RoundFiles {
+public:
+    explicit RoundFiles(const Options& options);
+    void add(const tessera::report::RoundRecord& round);
+    void add(const std::vector<tessera::report::RoundRecord>& rounds);
+    // What there was no room for is tried once more, and all of it comes to the disk.
+    void finish(FailedOutputs& failed);
+
+private:
+    struct Grown {
+        tessera::io::GrowingFile file;
+        std::string unwritten{};
+
+        void write();
+    };
+    std::optional<Grown> csv_, jsonl_;
+};
 // Files that hold the runs of all seeds.
 void write_together(const std::vector<tessera::report::RunRecord>& runs, const Options& options, FailedOutputs& failed);
 void print_summary(const std::vector<tessera::report::RunRecord>& runs);

@@ -2,8 +2,11 @@
 #include "runs.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <exception>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <variant>
 
 #include <tessera/core/by_name.hpp>
@@ -125,24 +128,40 @@ Options for_seed(const Options& options, std::uint64_t seed) {
     return o;
 }
 
-std::vector<tessera::report::RunRecord> run_seeds(const Options& o, const Task& task, FailedOutputs& failed) {
+Runs run_seeds(const Options& o, const Task& task, FailedOutputs& failed) {
     const auto seeds = seeds_of(o);
     for (const auto seed : seeds) {
         const auto one = for_seed(o, seed);
         open_stages(stages_of(one), task);
         check_outputs(one);
     }
-    std::vector<tessera::report::RunRecord> all;
+    Runs runs;
     for (const auto seed : seeds) {
         const auto one = for_seed(o, seed);
         auto stages = stages_of(one);
         const auto trace = std::make_shared<Trace>(one.trace.empty() ? 0 : one.threads, one.trace_kernels);
         for (auto& stage : stages) stage.trace = trace;
-        all.push_back(run_stages(stages, task, failed));
-        write_run(all.back(), one, failed);
+        RoundFiles files(one);
+        auto ran = run_stages(stages, task, files, failed);
+        files.finish(failed);
+        runs.all.push_back(std::move(ran.record));
         if (!one.trace.empty()) failed.unless_written([&] { write_text(one.trace, trace->to_json()); });
+        runs.stopped = ran.stopped;
+        if (runs.stopped) break;
     }
-    return all;
+    return runs;
+}
+
+void tell(const Runs& runs, const Options& o, FailedOutputs& failed) {
+    if (!o.quiet && !runs.stopped) print_summary(runs.all);
+    write_together(runs.all, o, failed);
+    if (runs.stopped) {
+        if (const auto unwritten = failed.in_words(); !unwritten.empty())
+            std::fprintf(stderr, "tessera-lab: %s\n", unwritten.c_str());
+        std::rethrow_exception(runs.stopped);
+    }
+    failed.tell();
+    check_learnt(runs.all);
 }
 
 void check_learnt(const std::vector<tessera::report::RunRecord>& runs) {

@@ -76,11 +76,13 @@ std::string spelt(const T& v) {
     return tessera::detail::text_of(v);
 }
 
-std::string fingerprint_of(const tessera::data::FederatedDataset& clients) {
+// Of what the server has that clients have not.
+std::string aux_fingerprint_of(const PublicData* open, const tessera::data::FederatedDataset& clients) {
+    const auto& ids = open ? open->ids : clients.split().server;
+    if (ids.empty()) return "none";
     tessera::Hasher h;
-    for (std::size_t k = 0; k < clients.size(); ++k)
-        for (const auto part : {clients[k].train, clients[k].validation, clients[k].test})
-            h.bytes(part.data(), part.size_bytes());
+    h.add((open ? open->examples : clients.pool()).fingerprint());
+    h.bytes(ids.data(), ids.size() * sizeof ids[0]);
     return h.finish().hex();
 }
 
@@ -127,11 +129,16 @@ void check_tests(const tessera::data::FederatedDataset& clients, const Options& 
 
 Task make_task(const Options& o) {
     auto made = make_clients(o);
+    const auto dealt = tessera::data::fingerprint(made.data.split());
     auto clients = less_held_out(std::move(made.data), o);
     check_tests(clients, o);
     auto model = make_model(*o.model, clients.pool().examples());
-    auto split = fingerprint_of(clients), test = test_fingerprint_of(clients);
     auto public_data = make_public_data(o, clients.pool().examples());
+    Task::Fingerprints fingerprints{.data = made.as_read.fingerprint().hex(),
+                                    .dealt = dealt.hex(),
+                                    .split = tessera::data::fingerprint(clients.split()).hex(),
+                                    .aux = aux_fingerprint_of(public_data.get(), clients),
+                                    .test = test_fingerprint_of(clients)};
     const auto images = clients.pool();
     auto notes = notes_on_data(o);
     if (*o.normalise == "standard" && hides_examples(o))
@@ -142,8 +149,7 @@ Task make_task(const Options& o) {
                         " does not say how it was dealt: partition, split seed and validation share are not known");
     return {.clients = augmented(std::move(clients), o),
             .model = std::move(model),
-            .split_fingerprint = tessera::fingerprint(*o.data + split + test).hex(),
-            .test_fingerprint = std::move(test),
+            .fingerprints = std::move(fingerprints),
             .public_data = std::move(public_data),
             .images = images,
             .notes = std::move(notes),
@@ -157,7 +163,7 @@ Session::Session(Stage stage, Configuration of_method, const Task& task, const t
       clients_(options().pooled ? tessera::pooled(task.clients) : task.clients),
       images_(task.images),
       public_data_(task.public_data),
-      split_fingerprint_(task.split_fingerprint),
+      fingerprints_(task.fingerprints),
       client_names_(task.names) {
     configuration_.insert(configuration_.end(), task.facts.begin(), task.facts.end());
     if (stage_.last) notes_ = task.notes;
@@ -167,7 +173,6 @@ Session::Session(Stage stage, Configuration of_method, const Task& task, const t
     for (const auto& [name, value] : configuration_)
         name_ += name + "=" + std::visit([](const auto& v) { return spelt(v); }, value.value()) + "\n";
     name_ += "kernels=" + std::string(tessera::kernels::active_name()) + "\n";
-    name_ += "data fingerprint=" + fingerprint_of(clients_) + "\n";
     // A checkpoint holds the evaluations so far, under this name.
     name_ += "--eval-also=" + in_words(options().evaluate_also) + "\n";
     if (!warm_start.empty()) {
@@ -219,41 +224,59 @@ void Session::keep(const tessera::CheckpointDirectory& checkpoints, FailedOutput
     }
 }
 
-void Session::run(FailedOutputs& failed) {
+Line Session::judged_round() {
+    const auto& o = options();
+    const std::size_t before = rounds_done();
+    try {
+        auto line = traced_round();
+        if (!o.evaluates_after(rounds_done())) return line;
+        line.scores = traced_scores(as_set);
+        if (!o.evaluate_also.empty())
+            for (const auto& s : traced_scores(also)) line.scores.push_back(s);
+        if (o.analyses("coherence")) line.coherence = coherence();
+        return line;
+    } catch (const std::exception& e) {
+        stopped_ =
+            "stopped in round " + std::to_string(before + 1) + " of " + std::to_string(*o.rounds) + ": " + e.what();
+        throw;
+    }
+}
+
+void Session::run(RoundFiles& files, FailedOutputs& failed) {
     const auto& o = options();
     std::optional<tessera::CheckpointDirectory> checkpoints;
     if (!o.checkpoint.empty()) checkpoints.emplace(o.checkpoint);
     if (checkpoints && o.resume) resume(*checkpoints);
+    std::vector<tessera::report::RoundRecord> so_far;
+    for (const auto& line : history_.lines) so_far.push_back(record_of(line));
+    files.add(so_far);
     const std::string seed = o.seeds.empty() ? "" : "seed " + std::to_string(o.seed);
     Progress progress(seed + (seed.empty() || stage_.name.empty() ? "" : ", ") + stage_.name, rounds_done(), *o.rounds,
                       o.quiet);
     while (rounds_done() < *o.rounds) {
         const std::size_t before = stage_.trace ? stage_.trace->events_of_run() : 0;
-        auto line = traced_round();
+        const auto line = judged_round();
         const std::size_t done = rounds_done();
-        if (o.evaluates_after(done)) {
-            line.scores = traced_scores(as_set);
-            if (!o.evaluate_also.empty())
-                for (const auto& s : traced_scores(also)) line.scores.push_back(s);
-            if (o.analyses("coherence")) line.coherence = coherence();
-        }
         history_.lines.push_back(line);
         // What is shown is spent, and no round that was shown may be lost.
         if (checkpoints && (draws_afresh() || interrupted() || done % o.checkpoint_every == 0 || done == *o.rounds))
             keep(*checkpoints, failed);
         progress.show(line);
         if (stage_.trace) phases_.emplace_back(line.round, stage_.trace->phases(before));
+        files.add(record_of(line));
         if (interrupted()) stop();
     }
 }
 
-void Session::stop() const {
+void Session::stop() {
     const auto& o = options();
-    const std::string where = (stage_.name.empty() ? "" : stage_.name + ": ") + "interrupted after round " +
-                              std::to_string(rounds_done()) + " of " + std::to_string(*o.rounds);
-    throw Interrupted(where + (o.checkpoint.empty()
-                                   ? "; nothing was kept, with --checkpoint DIR a run can be resumed"
-                                   : "; it is kept in " + o.checkpoint + ", the same command with --resume goes on"));
+    const std::string where =
+        "interrupted after round " + std::to_string(rounds_done()) + " of " + std::to_string(*o.rounds);
+    stopped_ = where + ", by " + interrupted_by();
+    throw Interrupted((stage_.name.empty() ? "" : stage_.name + ": ") + where +
+                      (o.checkpoint.empty() ? "; no checkpoint was kept, with --checkpoint DIR a run can be resumed"
+                                            : "; it is kept in " + o.checkpoint +
+                                                  ", the same command with --resume goes on"));
 }
 
 void Session::resume(const tessera::CheckpointDirectory& checkpoints) {
@@ -305,9 +328,14 @@ tessera::report::RunRecord Session::record() const {
                      .final_evaluations = {},
                      .per_client = client_rows(),
                      .state_hash = state_hash(),
-                     .notes = notes_};
+                     .notes = notes_,
+                     .extras = {},
+                     .stopped = stopped_};
     record.set("threads", options().threads);
-    record.set("split_fingerprint", split_fingerprint_);
+    record.set("data_fingerprint", fingerprints_.data);
+    record.set("dealt_fingerprint", fingerprints_.dealt);
+    record.set("split_fingerprint", fingerprints_.split);
+    record.set("aux_fingerprint", fingerprints_.aux);
     if (!options().evaluate_also.empty()) record.set("eval_also", in_words(options().evaluate_also));
     if (stage_.tunes) record.set("final_tuning", in_words(stage_.tune));
     std::vector<double> measured_at, measured;
@@ -332,10 +360,11 @@ tessera::report::RunRecord Session::record() const {
     const std::size_t several = std::min<std::size_t>(10, evaluated_rounds(history_));
     for (const auto& s : mean_of_last(history_, several))
         add(evaluations_of(s, Pick::mean_last(several), tag(s.served)));
-    if (stage_.tunes)
+    const bool ended = stopped_.empty();
+    if (stage_.tunes && ended)
         for (const auto& s : scores(tuned)) add(evaluations_of(s, Pick::last(), tag(tuned)));
     if (*options().validation > 0) add(best_on_validation());
-    if (stage_.last) judge(record);
+    if (stage_.last && ended) judge(record);
     else tell_spent(record);
     return record;
 }

@@ -37,7 +37,11 @@ using Configuration = std::vector<std::pair<std::string, tessera::report::Settin
 struct Task {
     tessera::data::FederatedDataset clients;
     Model model;
-    std::string split_fingerprint, test_fingerprint;  // who has which examples; which of them are tested on
+    // What there is to read; how it was dealt; who has what in the end; what the server has; what is tested on.
+    struct Fingerprints {
+        std::string data, dealt, split, aux, test;
+    };
+    Fingerprints fingerprints;
     std::shared_ptr<const PublicData> public_data{};  // none: what the split sets aside for the server
     Configuration facts{};                            // more that decides a stage's numbers
     tessera::data::Dataset images{};                  // of the clients, without copies for training
@@ -52,9 +56,10 @@ public:
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
 
-    void run(FailedOutputs& failed);
-    tessera::report::RunRecord record() const;  // of this stage
-    const std::string& name() const { return name_; }  // all that decides its numbers, in words
+    void run(RoundFiles& files, FailedOutputs& failed);
+    const std::string& stopped() const { return stopped_; }  // after which round and why; empty: run() was not
+    tessera::report::RunRecord record() const;  // of this stage; of one that was stopped, without what takes long
+    virtual std::string identity() const = 0;   // all that decides its numbers, in words
     virtual bool leaves_model() const = 0;                // that a next stage can start from
     virtual tessera::Vec<float> model() const = 0;
     virtual void write_models(const std::string& path) const = 0;
@@ -89,12 +94,14 @@ protected:
                             : tessera::ClientData{};
     }
     const tessera::data::Dataset& images() const { return images_; }
+    const std::string& name() const { return name_; }  // what decides its numbers and the federation cannot say
     std::string tag(std::uint8_t served) const;
 
 private:
     Line traced_round();
     tessera::Vec<Score> traced_scores(std::uint8_t served) const;
-    [[noreturn]] void stop() const;
+    [[noreturn]] void stop();
+    Line judged_round();
     void keep(const tessera::CheckpointDirectory& checkpoints, FailedOutputs& failed);
     void resume(const tessera::CheckpointDirectory& checkpoints);
     std::vector<tessera::report::Evaluation> best_on_validation() const;
@@ -106,7 +113,8 @@ private:
     tessera::data::FederatedDataset population_, clients_;
     tessera::data::Dataset images_;
     std::shared_ptr<const PublicData> public_data_;
-    std::string name_, split_fingerprint_;
+    Task::Fingerprints fingerprints_;
+    std::string name_, stopped_;
     History history_;
     std::vector<std::pair<std::uint64_t, std::vector<tessera::report::Phase>>> phases_;  // of rounds of this process
     std::vector<std::string> notes_, client_names_;

@@ -2,7 +2,9 @@
 #include "stages.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <sstream>
+#include <utility>
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
@@ -182,6 +184,10 @@ void complete(Stage& stage) {
     if (!o.trains) o.trains = entry.trains_all ? "all" : "sampled";
     if (*o.trains != "all" && *o.trains != "sampled")
         throw ConfigError("--trains is all or sampled, not '" + *o.trains + "'");
+    constexpr std::size_t most_rounds = 10'000'000;  // what is kept of each fills some 3 GB
+    if (*o.rounds > most_rounds)
+        throw ConfigError("--rounds " + std::to_string(*o.rounds) + ": at most " + std::to_string(most_rounds) +
+                          " are kept account of");
     if (*o.per_round > *o.clients)
         throw ConfigError("--per-round is " + std::to_string(*o.per_round) + ", above --clients " +
                           std::to_string(*o.clients));
@@ -405,29 +411,34 @@ std::string open_stages(const std::vector<Stage>& stages, const Task& task) {
         const auto trial = opened(stage, task);
         if (!stage.last && !trial->leaves_model())
             throw ConfigError("--stages: " + stage.name + " leaves no common model for the next stage to start from");
-        all += trial->name();
+        all += trial->identity();
     }
     return all;
 }
 
-tessera::report::RunRecord run_stages(const std::vector<Stage>& stages, const Task& task, FailedOutputs& failed) {
+Ran run_stages(const std::vector<Stage>& stages, const Task& task, RoundFiles& files, FailedOutputs& failed) {
     const auto& models = stages.back().options.models;
     std::vector<tessera::report::RunRecord> earlier;
     tessera::Vec<float> warm_start;
+    Ran ran;
     for (const auto& stage : stages) {
         const auto session = entry_of(stage.options.algorithm).open(stage, task, std::move(warm_start));
-        session->run(failed);
-        auto record = session->record();
-        if (!stage.last) {
-            warm_start = session->model();
-            earlier.push_back(std::move(record));
-            continue;
+        try {
+            session->run(files, failed);
+        } catch (const std::exception&) {
+            if (session->stopped().empty()) throw;
+            ran.stopped = std::current_exception();
         }
-        for (std::size_t i = earlier.size(); i-- > 0;) put_before(record, earlier[i], stages[i].name);
-        if (!models.empty()) failed.unless_written([&] { session->write_models(models); });
-        return record;
+        ran.record = session->record();
+        if (ran.stopped || stage.last) {
+            if (!models.empty() && !ran.stopped) failed.unless_written([&] { session->write_models(models); });
+            break;
+        }
+        warm_start = session->model();
+        earlier.push_back(std::move(ran.record));
     }
-    return {};
+    for (std::size_t i = earlier.size(); i-- > 0;) put_before(ran.record, earlier[i], stages[i].name);
+    return ran;
 }
 
 }  // namespace lab

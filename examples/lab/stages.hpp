@@ -8,10 +8,14 @@
 // before it is evaluated once more, served like this.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <vector>
 
+#include <tessera/report/record.hpp>
+
 #include "options.hpp"
+#include "outputs.hpp"
 #include "session.hpp"
 
 namespace lab {
@@ -31,10 +35,14 @@ bool hides_examples(const Options& options);
 // Each once, without a round; throws what opening throws. In words, all that decides their numbers.
 std::string open_stages(const std::vector<Stage>& stages, const Task& task);
 
-class FailedOutputs;
+// What came of them, and what stopped them, if something did after a round had begun.
+struct Ran {
+    tessera::report::RunRecord record;
+    std::exception_ptr stopped{};
+};
 
 // Runs them and puts their records together.
-tessera::report::RunRecord run_stages(const std::vector<Stage>& stages, const Task& task, FailedOutputs& failed);
+Ran run_stages(const std::vector<Stage>& stages, const Task& task, RoundFiles& files, FailedOutputs& failed);
 
 // centralised has one client, which trains in every round: throws where somebody chooses others.
 void refuse_choice_of_clients(const std::string& algorithm, const std::string& flag);

@@ -76,6 +76,8 @@ std::vector<tessera::Index> trained_on(const tessera::data::Split& split) {
 
 constexpr std::string_view held_out = "held-out:", noise = "noise:";
 
+constexpr std::size_t most_numbers = std::size_t{1} << 31;  // 8 GiB: of one model, of one set of made-up examples
+
 namespace nn = tessera::nn;
 // Three hidden layers of one width: four blocks to route between.
 template <std::size_t In, std::size_t Hidden, std::size_t Classes>
@@ -169,13 +171,14 @@ tessera::data::Split deal(const Options& o, const tessera::data::Pool& pool, boo
     return split;
 }
 
+[[noreturn]] void refuse_empty(const Options& o) {
+    throw ConfigError("--clients " + std::to_string(*o.clients) + ", --partition " + *o.partition +
+                      ": a client gets no example to train on; use fewer --clients, or deal by another --partition");
+}
 void refuse_empty(const tessera::data::Split& split, const Options& o) {
     for (const auto* shares : {&split.clients, &split.unseen})
         for (const auto& share : *shares)
-            if (share.train.empty())
-                throw ConfigError("--clients " + std::to_string(*o.clients) + ", --partition " + *o.partition +
-                                  ": a client gets no example to train on; use fewer --clients, or deal by another "
-                                  "--partition");
+            if (share.train.empty()) refuse_empty(o);
 }
 
 tessera::data::FederatedDataset make_synthetic(const Options& o) {
@@ -273,7 +276,9 @@ Clients make_clients(const Options& o) {
     using namespace tessera::data;
     if (o.data->starts_with("synthetic")) {
         const auto clients = make_synthetic(o);
-        return {{normalised(clients.pool(), *o.normalise, trained_on(clients.split())), clients.split()}};
+        return {{normalised(clients.pool(), *o.normalise, trained_on(clients.split())), clients.split()},
+                {},
+                clients.pool()};
     }
     const auto& pool = pool_of(*o.data);
     const bool natural = !o.split_unexplained && dealing_in(*o.partition) == "natural";
@@ -287,6 +292,7 @@ Clients make_clients(const Options& o) {
     const auto dealt = [&] {
         if (!o.split_file.empty() && tessera::io::exists(o.split_file))
             return tessera::io::read_split(o.split_file, examples);
+        if (*o.clients > examples.size()) refuse_empty(o);  // before a place is made for each
         auto split = deal(o, pool, natural);
         refuse_empty(split, o);
         if (!o.split_file.empty())
@@ -299,7 +305,7 @@ Clients make_clients(const Options& o) {
     auto split = dealt();
     auto as_read = normalised(examples, *o.normalise, trained_on(split));
     auto names = natural ? owners_in(split, pool) : std::vector<std::string>{};
-    return {seen_by_name(*o.partition, {std::move(as_read), std::move(split)}), std::move(names)};
+    return {seen_by_name(*o.partition, {std::move(as_read), std::move(split)}), std::move(names), examples};
 }
 
 tessera::data::FederatedDataset less_held_out(tessera::data::FederatedDataset clients, const Options& o) {
@@ -342,9 +348,11 @@ tessera::data::FederatedDataset augmented(tessera::data::FederatedDataset client
     if (how.padding >= how.shape.width)
         throw ConfigError("--augment crop:" + std::to_string(how.padding) + " moves images of " +
                           std::to_string(how.shape.width) + " pixels a side away");
-    if (const auto most = how.most_copies(clients.pool().size()); how.copies > most)
+    // Each has a label and a number in its client's list.
+    constexpr std::size_t most_examples = std::size_t{1} << 29;
+    if (const auto most = std::max<std::size_t>(1, most_examples / clients.pool().size()) - 1; how.copies > most)
         throw ConfigError("--augment copies:" + std::to_string(how.copies) +
-                          ": originals and copies are numbered in 32 bits; of " +
+                          ": originals and copies are at most 2^29, whose labels and numbers fill 4 GiB; of " +
                           std::to_string(clients.pool().size()) + " examples there are at most " +
                           std::to_string(most) + " copies each");
     return how(clients);
@@ -362,6 +370,9 @@ std::shared_ptr<const PublicData> make_public_data(const Options& o, const tesse
         if (!(count >= 1 && count <= 1e6))
             throw ConfigError("--aux noise: the count must lie in 1 .. 1000000, not " + std::to_string(count));
         const auto n = static_cast<std::size_t>(count);
+        if (n > most_numbers / like.width)
+            throw ConfigError("--aux noise: " + std::to_string(n) + " examples of " + std::to_string(like.width) +
+                              " features are more than the 2^31 numbers that are allowed");
         tessera::Stream draw(tessera::Key{*o.split_seed}(tessera::purpose::synthetic));
         std::vector<float> rows(n * like.width);
         for (float& each : rows) each = static_cast<float>(draw.normal());
@@ -385,6 +396,12 @@ std::shared_ptr<const PublicData> make_public_data(const Options& o, const tesse
 }
 
 Model make_model(const std::string& name, const tessera::Examples& examples) {
+    // What the data ask of the smallest model there is; the hundred is dnn's.
+    const std::size_t outputs = name == "dnn" ? std::max<std::size_t>(100, examples.classes) : examples.classes;
+    if (examples.width >= most_numbers / std::max<std::size_t>(1, outputs))
+        throw ConfigError("--model " + name + ": of " + std::to_string(examples.width) + " features and " +
+                          std::to_string(examples.classes) +
+                          " classes it would have more than the 2^31 parameters that are allowed");
     const auto is = [&](std::string_view model, std::size_t width, std::size_t classes) {
         return name == model && examples.width == width && examples.classes <= classes;
     };

@@ -36,6 +36,7 @@ struct PublicData {
 struct Clients {
     tessera::data::FederatedDataset data;
     std::vector<std::string> names{};  // one for each, where the data have names
+    tessera::data::Dataset as_read{};  // before it was normalised or made to look different to each
 };
 
 // Takes from a --split-file that is there how it was dealt, and refuses flags that say otherwise, and data that come

@@ -175,7 +175,7 @@ TEST_CASE("a federation runs on a reading, with the bits of the same numbers wri
     CHECK(end_of(read) != end_of(people.pool()));
 }
 
-TEST_CASE("a reading is told from its source, from another reading and from one of other numbers, without making a row") {
+TEST_CASE("a reading is told from its source, from another reading and from one of other numbers, and makes no row") {
     const std::vector<std::uint8_t> pixels{1, 7, 3, 7, 100, 8, 9, 12};
     auto others = pixels;
     others[5] += 1;
@@ -184,11 +184,12 @@ TEST_CASE("a reading is told from its source, from another reading and from one 
                other = Dataset::own(others, labels, 2);
     const FederatedDataset one(pool, {.clients = {{.train = {0, 1}}}}), two(other, {.clients = {{.train = {0, 1}}}});
     const std::vector<Index> first{0}, both{0, 1};
-    const Augment flips{.shape = {.width = 2, .height = 2}, .padding = 0}, moves{.shape = {.width = 2, .height = 2}, .padding = 1};
+    const ImageShape shape{.width = 2, .height = 2};
+    const Augment flips{.shape = shape, .padding = 0}, moves{.shape = shape, .padding = 1};
     const FeatureShift noise{.kind = Feature::noise, .most = 1}, less{.kind = Feature::noise, .most = 0.5};
     std::set<std::string> seen;
-    const std::vector<Dataset> all{pool, other, pool.normalised(1, 1), standardised_each(pool), standardised_each(other),
-                                   standardised_by_feature(pool, first), standardised_by_feature(pool, both),
+    const std::vector<Dataset> all{pool, other, pool.normalised(1, 1),
+                                   standardised_each(pool), standardised_each(other), standardised_by_feature(pool, first), standardised_by_feature(pool, both),
                                    one_hot(pool, 3), one_hot(pool, 4), flips(one).pool(), moves(one).pool(),
                                    flips(two).pool(), noise(one).pool(), less(one).pool(), noise(two).pool()};
     for (const auto& each : all) seen.insert(each.fingerprint().hex());

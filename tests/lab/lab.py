@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The lab as its users meet it: same bits whatever the threads, the wire and the kill -9; one sentence for bad input.
 
-    lab.py hashes|resume|bad-input|outputs|full-disk|seeds|sweep|compare|interrupt PATH-TO-tessera-lab
+    lab.py hashes|resume|bad-input|outputs|full-disk|seeds|sweep|compare|interrupt|growing|leftovers|identity PATH-TO-tessera-lab
 """
 import ast
+import fcntl
 import gzip
 import json
 import os
@@ -333,8 +334,8 @@ def bad_input(program, folder):
         "copies of no images": (lambda: ["--data", "synthetic", "--augment", "flip"], "--augment needs square images"),
         "copies by another name": (lambda: [*images_of_two(), "--augment", "flop"], "--augment flop: write flip, crop:PIXELS"),
         "copies without number": (lambda: [*images_of_two(), "--augment", f"flip,copies:{2**64 - 1}"],
-                                  f"--augment copies:{2**64 - 1}: originals and copies are numbered in 32 bits; of 10 examples "
-                                  f"there are at most {(2**32 - 1) // 10 - 1} copies each"),
+                                  f"--augment copies:{2**64 - 1}: originals and copies are at most 2^29, whose labels and "
+                                  f"numbers fill 4 GiB; of 10 examples there are at most {2**29 // 10 - 1} copies each"),
         "a router without end": (lambda: [*tiny, "--algorithm", "flow", "--set", f"gate.first={2**64 - 1}"],
                                  f"--set gate.first={2**64 - 1}: a router's layer is at most 65536 wide"),
         "a router of 32 bits": (lambda: [*tiny, "--algorithm", "flow", "--set", f"gate.first={2**32 + 1}"],
@@ -410,6 +411,7 @@ def bad_input(program, folder):
         "NaN data": (lambda: ["--data", f"npy:{nan_x},{nan_y}", "--partition", "iid", "--clients", "2", "--per-round", "1"], "x.npy"),
         "empty client": (lambda: idx(good_images, good_labels)[:4] + ["--clients", "11", "--per-round", "1"], "client"),
     }
+    bounded_sizes(program, folder)
     gone = folder / "gone"
     gone.mkdir()
     lost = subprocess.run(["sh", "-c", 'cd "$1" && rmdir "$1" && exec "$2" run --data synthetic --rounds 1 --quiet --json out.json',
@@ -425,6 +427,45 @@ def bad_input(program, folder):
         expect(text in said, f"{name}: '{text}' is not in: {said}")
         expect(sorted(folder.rglob("*")) == before, f"{name}: files were written")
         print(f"{name}: {said}")
+
+
+def bounded_sizes(program, folder):
+    """A number or a file that would fill memory is refused with a sentence before any is taken: 1 GiB is enough for it."""
+    def little_memory():
+        resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+
+    table, texts = folder / "sizes.csv", folder / "sizes"
+    table.write_text("a,b,y\n" + "".join(f"{i},{i * i % 7},{i % 2}\n" for i in range(40)))
+    texts.mkdir()
+    for name in "ab":
+        (texts / f"{name}.txt").write_text("".join(chr(0x4e00 + i) for i in range(4000)) * 2)
+    (folder / "endless.ini").symlink_to("/dev/zero")
+    (folder / "endless.split").symlink_to("/dev/zero")
+    of_table = ["--data", f"csv:{table},label=y", "--per-round", "1", "--clients"]
+    huge = 4_000_000_000
+    device = "is a device, which may have no end"
+    for asked, text in [
+            (["--data", "csv:/dev/zero,label=y"], device), (["--data", "npy:/dev/zero,/dev/zero"], device),
+            (["--data", "idx:/dev/zero,/dev/zero"], device), (["--preset", folder / "endless.ini"], device),
+            ([*of_table, "2", "--partition", "iid", "--split-file", folder / "endless.split"], device),
+            ([*of_table, huge, "--partition", "iid"], f"--clients {huge}, --partition iid: a client gets no example"),
+            ([*of_table, huge, "--partition", "dirichlet:0.3"], f"--clients {huge}, --partition dirichlet:0.3: a client gets"),
+            (["--data", "synthetic", "--clients", "50000000"], "together more than the 2^32 numbers that are allowed"),
+            (["--data", "synthetic", "--clients", "1000000000000"], "--clients 1000000000000: a client's number has 32 bits"),
+            (["--data", "synthetic", "--rounds", "1000000000000"], "--rounds 1000000000000: at most 10000000"),
+            (["--data", "synthetic", "--stages", f"fedavg rounds={2**64 - 1}; fedavg rounds=2"], "at most 10000000"),
+            (["--data", f"text:{texts},window=300", "--model", "mclr"], "more than the 2^31 parameters that are allowed"),
+            (["--data", f"text:{texts},window={10**12}"], "length must be in 1..2^20")]:
+        result = lab(program, "run", *asked, "--quiet", preexec_fn=little_memory, timeout=120)
+        expect(result.returncode == 2 and text in result.stderr and len(result.stderr.splitlines()) == 1,
+               f"{asked}: exit {result.returncode}: {result.stderr}")
+    grid = [f"{name}={','.join(str(i / 100) for i in range(1, 100))}" for name in ("rate", "momentum", "clip", "weight_decay")]
+    result = lab(program, "sweep", "--data", "synthetic", "--grid", *grid, preexec_fn=little_memory, timeout=120)
+    expect(result.returncode == 2 and "--grid: more than 10000 cells" in result.stderr, f"a grid without end: {result.stderr}")
+    # The controls: numbers that only sound large, and a pipe.
+    ran(lab(program, *SMALL, "--rounds", "1", "--batch", 10**18, "--eval-every", 10**18, "--eval-last", 2**64 - 1,
+            preexec_fn=little_memory))
+    ran(lab("bash", "-c", f'"{program}" run --data "csv:"<(cat "{table}")",label=y" --clients 2 --per-round 1 --rounds 1 --quiet'))
 
 
 def used_places(program, folder):
@@ -1513,33 +1554,207 @@ def fifty_pairs(program, folder):
 
 
 def interrupt(program, folder):
-    """Ctrl-C ends a run after its round with exit 130; what was kept goes on to where the unbroken run ends."""
+    """Ctrl-C, SIGTERM and SIGHUP end a run after its round, with 128 + the signal; what was kept goes on to where the
+    unbroken run ends, and what there was is written and says that it was stopped."""
     whole, broken = folder / "whole.json", folder / "broken.json"
     arguments = [*SMALL[:-1], "--algorithm", "local", "--rounds", "400", "--eval-every", "400"]
     ran(lab(program, *arguments, "--json", whole))
+    expect("stopped" not in json.loads(whole.read_text()), "a run that ended is called stopped")
 
-    def stopped(*more):
+    def stopped(number, *more, hang_up=signal.SIG_DFL):
+        def dispositions():
+            signal.signal(signal.SIGHUP, hang_up)  # as from a terminal, or as under nohup
+
         process = subprocess.Popen([program, *map(str, arguments), *map(str, more)], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, text=True)
+                                   stderr=subprocess.PIPE, text=True, preexec_fn=dispositions)
         expect("round 20/400" in process.stderr.readline(), "the first line of progress")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         said, error = process.communicate()
-        expect(process.returncode == 130 and not said, f"exit {process.returncode}: {said}")
-        return error.strip().splitlines()[-1]
+        return process.returncode, said, error.strip().splitlines()[-1]
 
-    kept = ["--checkpoint", folder / "kept", "--checkpoint-every", "1000000", "--json", broken]
-    said = stopped(*kept)
-    expect("interrupted after round" in said and "--resume" in said, said)
-    expect(not broken.exists(), "an interrupted run wrote a result")
-    ran(lab(program, *arguments, *kept, "--resume"))
-    expect(history(broken) == history(whole) and final_hash(broken) == final_hash(whole), "resumed, it ends elsewhere")
-    said = stopped()
-    expect("nothing was kept" in said and "--checkpoint" in said, said)
+    for number, name in [(signal.SIGINT, "ctrl-C"), (signal.SIGTERM, "SIGTERM"), (signal.SIGHUP, "SIGHUP")]:
+        lines, table, page = (folder / f"{name}.{ending}" for ending in ("jsonl", "csv", "html"))
+        kept = ["--checkpoint", folder / name, "--checkpoint-every", "1000000", "--json", broken, "--jsonl", lines, "--csv",
+                table, "--report", page]
+        code, out, said = stopped(number, *kept)
+        expect(code == 128 + number and not out, f"{name}: exit {code}: {out}")
+        expect("interrupted after round" in said and "--resume" in said, said)
+        report = json.loads(broken.read_text())
+        done = len(report["rounds"])
+        expect(20 <= done < 400 and report["stopped"] == f"interrupted after round {done} of 400, by {name}", report.get("stopped"))
+        expect(history(broken) == history(whole)[:done], f"{name}: the rounds until then")
+        expect([json.loads(line) for line in lines.read_text().splitlines()] == report["rounds"], f"{name}: JSON lines")
+        expect(f"did not come to its end: {report['stopped']}" in page.read_text(), f"{name}: the page does not say so")
+        ran(lab(program, *arguments, *kept, "--resume"))
+        expect(history(broken) == history(whole) and final_hash(broken) == final_hash(whole), f"{name}: resumed, it ends elsewhere")
+        expect("stopped" not in json.loads(broken.read_text()) and "come to its end" not in page.read_text(), f"{name}: resumed")
+        expect([json.loads(line) for line in lines.read_text().splitlines()] == json.loads(broken.read_text())["rounds"],
+               f"{name}: JSON lines of the resumed run")
+    code, _, said = stopped(signal.SIGINT, "--json", broken)
+    expect(code == 130 and "no checkpoint was kept" in said and "--checkpoint" in said, said)
+    seeds = stopped(signal.SIGTERM, "--seeds", "1,2", "--json", broken)
+    expect(seeds[0] == 143 and [len(r["rounds"]) < 400 for r in runs_of(broken)] == [True], f"of seeds: {seeds}")
+    noted = ran(lab(program, "compare", whole, broken)).stdout if runs_of(broken)[0]["final"]["evaluations"] else "come to its end"
+    expect("come to its end" in noted, f"compare does not say that a run was stopped: {noted}")
+    code, _, said = stopped(signal.SIGHUP, "--json", broken, hang_up=signal.SIG_IGN)
+    expect(code == 0 and final_hash(broken) == final_hash(whole), f"under nohup: exit {code}: {said}")
+
+
+def growing(program, folder):
+    """--jsonl and --csv hold every round that is done, whole, while a run goes on and after a kill; resumed, they end as
+    those of the unbroken run do."""
+    def rounds_in(path):
+        lines = path.read_text().splitlines()
+        return [json.loads(line) for line in lines] if path.suffix == ".jsonl" else [line.split(",") for line in lines[1:]]
+
+    def without_time(path):
+        if path.suffix == ".jsonl":
+            return [{key: value for key, value in row.items() if key not in ("seconds", "phases")} for row in rounds_in(path)]
+        return [row[:1] + row[2:] for row in rounds_in(path)]
+
+    def told_while_running(process, files, last):
+        """Reads what is there when a line of progress comes; how many rounds there were, at least."""
+        line = process.stderr.readline()
+        while line and last not in line:
+            line = process.stderr.readline()
+        shown = int(re.search(r"round (\d+)/", line)[1]) + (30 if "pfedme" in line else 0)
+        for path in files:  # all but the round that is just being told of
+            told = path.read_text()
+            expect(told.endswith("\n") and "earlier run" not in told, f"{path.name}: {told[-200:]}")
+            expect(int(rounds_in(path)[-1]["round" if path.suffix == ".jsonl" else 0]) >= shown - 1, f"{path.name} lags behind")
+        return shown
+
+    for name, what in {"one": ["--algorithm", "local", "--rounds", "400"],
+                       "stages": ["--stages", "fedavg rounds=30; pfedme rounds=200"]}.items():
+        arguments = [*SMALL[:-1], *what, "--eval-every", "7"]
+        whole = [folder / f"{name}.jsonl", folder / f"{name}.csv"]
+        ran(lab(program, *arguments, "--quiet", "--jsonl", whole[0], "--csv", whole[1]))
+        broken = [folder / f"{name}-broken.jsonl", folder / f"{name}-broken.csv"]
+        out = folder / f"{name}.json"
+        kept = ["--jsonl", broken[0], "--csv", broken[1], "--checkpoint", folder / name, "--checkpoint-every", "16", "--json", out]
+        for path in broken:
+            path.write_text("what an earlier run left\n")
+        with subprocess.Popen([program, *map(str, [*arguments, *kept])], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              text=True) as process:
+            try:
+                shown = told_while_running(process, broken, "round 100/" if name == "stages" else "round 200/")
+            finally:
+                process.send_signal(signal.SIGKILL)
+        for path, complete in zip(broken, whole):
+            text = path.read_text()
+            expect(text.endswith("\n"), f"{path.name}: a torn line")
+            rows = without_time(path)
+            expect(len(rows) >= shown - 1 and rows == without_time(complete)[:len(rows)], f"{path.name}: after a kill")
+        expect(not out.exists(), "a killed run wrote its JSON")
+        ran(lab(program, *arguments, *kept, "--resume", "--quiet"))
+        for path, complete in zip(broken, whole):
+            expect(without_time(path) == without_time(complete), f"{path.name}: resumed, it holds other rounds")
+        expect(rounds_in(broken[0]) == json.loads(out.read_text())["rounds"], "JSON lines and JSON of a resumed run")
+        ran(lab(program, *arguments, *kept, "--resume", "--quiet"))  # there is nothing left to do
+        expect(without_time(broken[0]) == without_time(whole[0]), "resumed after its end")
+
+
+def leftovers(program, folder):
+    """What a killed writer left beside outputs is gone after the next run that writes there; what a living one holds is
+    not."""
+    dead, living, page = folder / ".tessera-4194304-0.tmp", folder / ".tessera-4194304-1.tmp", folder / "o.html"
+    one, other = folder / "one.json", folder / "other.json"
+    mine = folder / ".tessera-notes"
+    for command in (["--json", one], ["--jsonl", folder / "o.jsonl"], ["--csv", folder / "o.csv"], ["--report", page],
+                    ["--models", folder / "o.npz"], ["--trace", folder / "o.trace"], ["--json", other]):
+        dead.write_text("half of a fi")
+        mine.write_text("a name of somebody else")
+        with open(living, "w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            ran(lab(program, *SMALL, "--rounds", "1", *command))
+            expect(not dead.exists(), f"{command}: a file of a dead writer is still there")
+            expect(living.exists() and mine.exists(), f"{command}: a file of a living writer is gone")
+        living.unlink()
+    dead.write_text("half of a fi")
+    ran(lab(program, "compare", one, other, "--report", page))
+    expect(not dead.exists(), "compare: a file of a dead writer is still there")
+
+
+def identity(program, folder):
+    """Other features, other public data and another version of the library are another run, and the sentence says which;
+    compare names data, split, aux and version apart."""
+    table, copy, open_x, open_y = folder / "t.csv", folder / "copy.csv", folder / "x.npy", folder / "y.npy"
+
+    def write_table(path, first="0.5", label=None):
+        rows = [[first if i == 0 else f"{i % 7}", f"{i * i % 11}", str(i % 3 if label is None or i else label)] for i in range(90)]
+        path.write_text("a,b,y\n" + "".join(",".join(row) + "\n" for row in rows))
+
+    def write_open(first=1.0):
+        write_npy(open_x, "<f4", (20, 2), struct.pack("<40f", *([first] + [float(i % 5) for i in range(39)])))
+        write_npy(open_y, "<i4", (20,), struct.pack("<20i", *(i % 3 for i in range(20))))
+
+    write_table(table), write_table(copy), write_open()
+    dealt = ["--partition", "iid", "--clients", "3", "--per-round", "2", "--normalise", "none", "--model", "dnn", "--quiet"]
+    of_table = ["--data", f"csv:{table},label=y", *dealt]
+    run = ["run", *of_table, "--rounds", "2"]
+    distils = [*run, "--algorithm", "feddf", "--aux", f"npy:{open_x},{open_y}", "--set", "kd_steps=2"]
+
+    def refused(arguments, checkpoint, text):
+        result = lab(program, *arguments, "--checkpoint", checkpoint, "--resume")
+        expect(result.returncode == 2 and text in result.stderr and len(result.stderr.splitlines()) == 1,
+               f"{text}: exit {result.returncode}: {result.stderr}")
+
+    ran(lab(program, *run, "--checkpoint", folder / "plain"))
+    ran(lab(program, *distils, "--checkpoint", folder / "distils"))
+    write_table(table, "0.25")
+    for arguments, checkpoint in ((run, folder / "plain"), (distils, folder / "distils")):
+        refused(arguments, checkpoint, "is of a run on other data (it has features and labels=")
+    write_table(table, label="2")
+    refused(run, folder / "plain", "is of a run on other data (it has features and labels=")
+    write_table(table), write_open(2.0)
+    refused(distils, folder / "distils", "is of a run with other public data (it has public data=")
+    write_open()
+    for arguments, checkpoint in ((run, folder / "plain"), (distils, folder / "distils")):  # the control: all as it was
+        ran(lab(program, *arguments, "--checkpoint", checkpoint, "--resume"))
+    version = lab(program, "--version").stdout.split()[1].encode()
+    for path in (folder / "plain").glob("round-*"):
+        whole = path.read_bytes()[:-4]
+        expect(whole.count(b"library version=" + version) == 1, "a checkpoint does not say by which version it was written")
+        other = whole.replace(b"library version=" + version, b"library version=" + b"9" * len(version))
+        path.write_bytes(other + crc32c(other).to_bytes(4, "little"))
+    refused(run, folder / "plain", "is of a run of another version of the library (it has library version=9")
+
+    sweep_it = ["sweep", *of_table, "--rounds", "2", "--grid", "rate=0.1,0.2"]
+    ran(lab(program, *sweep_it, "--checkpoint", folder / "sweep"))
+    ran(lab(program, *sweep_it, "--checkpoint", folder / "sweep", "--resume"))
+    write_table(table, "0.25")
+    refused(sweep_it, folder / "sweep", "is of a sweep with another data (it has")
+    write_table(table)
+    cell = next((folder / "sweep" / "cells").glob("*.json"))
+    cell.write_text(cell.read_text().replace(f'"version":"{version.decode()}"', '"version":"9.9"'))
+    refused(sweep_it, folder / "sweep", "is of a sweep with another version (it has 9.9, this sweep")
+
+    def made(name, *more, data=table):
+        out = folder / f"{name}.json"
+        ran(lab(program, "run", "--data", f"csv:{data},label=y", *dealt, "--rounds", "2", "--json", out, *more))
+        return out
+
+    plain, elsewhere = made("plain"), made("elsewhere", data=copy)
+    write_table(copy, "0.25")
+    other = {"data": made("other", data=copy), "split": made("dealt", "--split-seed", "9"),
+             "aux": made("held", "--aux", "held-out:0.2"), "data and aux": made("both", "--aux", "held-out:0.2", data=copy)}
+    for what, path in other.items():
+        result = lab(program, "compare", plain, path)
+        expect(result.returncode == 2 and f"are no pairs: they differ in {what}; run them" in result.stderr,
+               f"{what}: exit {result.returncode}: {result.stderr}")
+    expect("--split-seed" not in lab(program, "compare", plain, other["aux"]).stderr, "the split seed is blamed for --aux")
+    expect("differ in" not in ran(lab(program, "compare", plain, elsewhere)).stdout, "the same data in another place")
+    report = json.loads(plain.read_text())
+    report["version"] = "0.0.1"
+    older = folder / "older.json"
+    older.write_text(json.dumps(report))
+    expect("note: plain and older differ in version" in ran(lab(program, "compare", plain, older)).stdout, "another version")
 
 
 def main():
     tests = {"hashes": hashes, "resume": resume, "bad-input": bad_input, "outputs": outputs, "full-disk": full_disk,
-             "seeds": several_seeds, "sweep": sweep, "compare": compare, "interrupt": interrupt}
+             "seeds": several_seeds, "sweep": sweep, "compare": compare, "interrupt": interrupt, "growing": growing,
+             "leftovers": leftovers, "identity": identity}
     if len(sys.argv) != 3 or sys.argv[1] not in tests:
         sys.exit(__doc__)
     os.environ.pop("TESSERA_DATA_DIR", None)

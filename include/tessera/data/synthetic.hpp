@@ -53,11 +53,16 @@ inline void check(const SyntheticSettings& s) {
     require(s.clients > 0, "clients is 0; it must be at least 1");
     require(s.clients <= std::numeric_limits<Id>::max(),
             "clients is " + std::to_string(s.clients) + "; a client's number has 32 bits");
-    const auto least = std::min<std::size_t>(fewest_examples, s.max_examples.value_or(fewest_examples));
-    require(s.clients <= std::numeric_limits<Index>::max() / std::max<std::size_t>(1, least),
+    const auto least = std::clamp<std::size_t>(s.max_examples.value_or(fewest_examples), 1, fewest_examples);
+    require(s.clients <= std::numeric_limits<Index>::max() / least,
             "clients is " + std::to_string(s.clients) + "; each has " + std::to_string(least) +
                 " examples or more, and an example's number has 32 bits");
     require(s.features > 0, "features is 0; it must be at least 1");
+    constexpr std::size_t most = std::size_t{1} << 32;  // numbers, 16 GiB
+    require(s.clients <= most / s.features / least,
+            "clients is " + std::to_string(s.clients) + "; each has " + std::to_string(least) +
+                " examples or more of " + std::to_string(s.features) +
+                " features, together more than the 2^32 numbers that are allowed");
     require(s.classes > 0 && s.classes <= std::size_t{std::numeric_limits<std::int32_t>::max()},
             "classes is " + std::to_string(s.classes) + "; it must be in 1..2^31-1");
     require(s.max_examples.value_or(2) >= 2,
