@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A model of your own, written with xtensor: softmax regression as one would write it in NumPy.
-//
 // Teaches: the Model contract, views, checking gradients.   Next: 06_client_and_server_bytes.cpp
 #include <cstdio>
 

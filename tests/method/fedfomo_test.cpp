@@ -331,7 +331,7 @@ TEST_CASE("wrong settings, uploads and downloads are refused") {
     Client<FedFomo<>, Line> client(setup, 0, data[0]);
     Workspace<double> workspace;
     CHECK_THROWS_WITH_AS(client.visit({{1, {1, 2}}}, 0, workspace),
-                         doctest::Contains("its lengths are not those of what this method sends"), WireError);
+                         doctest::Contains("its lengths are not those of what it sends"), WireError);
     CHECK_NOTHROW(client.visit({{1, {2}}}, 0, workspace));
 }
 

@@ -8,7 +8,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -101,14 +100,13 @@ consteval bool takes_fits() {
     } else return true;
 }
 
-// Why this client cannot read a download, whose numbers are finite; nothing if it can. `sent` is the form of what the
+// Why this client cannot read a download, whose numbers are finite; "" if it can. `sent` is the form of what the
 // method sends of its first state.
 template <class Me, class M>
-std::optional<std::string> download_fault(const Me& me, const Site<M>& at, const down_t<Me, real<M>>& received,
+std::string download_fault(const Me& me, const Site<M>& at, const down_t<Me, real<M>>& received,
                                           const client_t<Me, real<M>>& state, const Form& sent) {
     if constexpr (offers_of<Me>().has(offer::takes)) {
-        if (me.takes(at, received, state)) return std::nullopt;
-        return "its lengths are not those of what this method sends to this client";
+        return me.takes(at, received, state) ? "" : "its lengths are not those of what it sends to this client";
     } else if constexpr (SharesDownload<Me, M>) {
         return download_fault<inner_t<Me>, M>(me.inner, at, received, state, sent);
     } else {
@@ -236,13 +234,5 @@ void keep_spent(const Me& me, State& before, State& after) {
 }
 template <class Me>
 inline constexpr bool keeps_spent = somewhere_offers<Me>(offer::keep_spent);
-
-// Of a method, or of the one that it is around: why a client cannot take part, if a budget is in its way.
-template <class Me, class State>
-std::optional<Overdraft> over_budget(const Me& me, const State& state, Id client) {
-    if constexpr (offers_of<Me>().has(offer::over_budget)) return me.over_budget(state, client);
-    else if constexpr (WrapsMethod<Me>) return over_budget(me.inner, state, client);
-    else return std::nullopt;
-}
 
 }  // namespace tessera::detail

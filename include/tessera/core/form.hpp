@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -69,10 +68,10 @@ Form form_of(const T& value) {
     return form;
 }
 
-// The first difference in words, "w holds 1 numbers, not 7850"; none if the value has the form.
+// The first difference in words, "w has a length of 1, not 7850"; "" if the value has the form.
 template <class T, class Skip = void>
-std::optional<std::string> form_fault(const T& value, const Form& form) {
-    std::optional<std::string> fault;
+std::string form_fault(const T& value, const Form& form) {
+    std::string fault;
     std::size_t i = 0;
     detail::for_each_length<Skip>(value, {}, [&](const detail::FieldPath& path, std::size_t length) {
         const bool known = i < form.size();
@@ -82,7 +81,7 @@ std::optional<std::string> form_fault(const T& value, const Form& form) {
                 (known ? std::to_string(form[i - 1]) : "any");
         return false;
     });
-    if (!fault && i < form.size()) fault = "it ends too early";
+    if (fault.empty() && i < form.size()) fault = "it ends too early";
     return fault;
 }
 template <class T, class Skip = void>

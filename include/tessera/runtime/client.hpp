@@ -60,8 +60,9 @@ public:
         workspace.tally = {};
         const auto at = setup_->site(data_, id_, round, workspace);
         State next = remembered(round);
-        if (const auto fault = detail::download_fault<Me, M>(setup_->method, at, received, next, setup_->download_form))
-            throw WireError("the download is not what this method sends: " + *fault);
+        if (const auto fault = detail::download_fault<Me, M>(setup_->method, at, received, next, setup_->download_form);
+            !fault.empty())
+            throw WireError("the download is not what this method sends: " + fault);
         auto upload = [&] {
             try {
                 return visit_at<Me, M>(setup_->method, at, std::move(received), next);

@@ -31,6 +31,18 @@
 
 namespace tessera {
 
+namespace detail {
+
+// Of a method, or of the one that it is around: why a client cannot take part, if a budget is in its way.
+template <class Me, class State>
+std::optional<Overdraft> over_budget(const Me& me, const State& state, Id client) {
+    if constexpr (offers_of<Me>().has(offer::over_budget)) return me.over_budget(state, client);
+    else if constexpr (WrapsMethod<Me>) return over_budget(me.inner, state, client);
+    else return std::nullopt;
+}
+
+}  // namespace detail
+
 // What happened in a round, for observers.
 struct RoundReport {
     std::size_t round = 0;  // its number, from 0
