@@ -66,6 +66,7 @@ struct PFedHn {
         detail::require_sgd(hyper_rate, hyper_momentum, hyper_decay, hyper_clip, embedding_pace);
         detail::require_size(spread, "spread");
         detail::require(width > 0, "width must be at least 1; without hidden layers, hidden is 0");
+        detail::require_sizes(embedding, hidden, width);
     }
 };
 

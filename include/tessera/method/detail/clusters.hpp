@@ -73,6 +73,7 @@ consteval bool averages_clusters() {
 
 inline void require_models(std::size_t count, const std::string& name, double spread) {
     require(count > 0, name + " must be at least 1");
+    require(count <= 4096, name + " may be at most 4096 models, not " + std::to_string(count));
     require(spread >= 0 && spread <= 1, "spread must lie in [0, 1], not " + std::to_string(spread));
 }
 

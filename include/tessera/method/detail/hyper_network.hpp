@@ -196,7 +196,7 @@ HyperNetwork<R> hyper_network_around(const Vec<R>& w, std::size_t embedding, std
     const double numbers = hidden == 0 ? of_layer(embedding, w.size())
                                        : of_layer(embedding, width) + of_layer(width, w.size()) +
                                              static_cast<double>(hidden - 1) * of_layer(width, width);
-    require(numbers < 0x1p40, "a hypernetwork of " + std::to_string(hidden) + " layers of " + std::to_string(width) +
+    require(numbers < 0x1p31, "a hypernetwork of " + std::to_string(hidden) + " layers of " + std::to_string(width) +
                                   " is more than memory can hold; make `hidden`, `width` or `embedding` smaller");
     HyperNetwork<R> made;
     made.widths.push_back(embedding);
@@ -224,6 +224,14 @@ Vec<Moving<R>> first_embeddings(std::size_t clients, std::size_t width, double s
         for (R& x : all[k].x) x = static_cast<R>(spread * draw.normal());
     }
     return all;
+}
+
+// Numbers from outside: one that is mistyped by some zeros must not fill the memory.
+inline void require_sizes(std::size_t embedding, std::size_t hidden, std::size_t width) {
+    constexpr std::size_t widest = 65536, deepest = 64;
+    require(embedding <= widest && width <= widest,
+            "embedding and width may be at most 65536, not " + std::to_string(std::max(embedding, width)));
+    require(hidden <= deepest, "hidden may be at most 64 layers, not " + std::to_string(hidden));
 }
 
 inline void require_sgd(double rate, double momentum, double decay, double clip, double pace) {
