@@ -366,9 +366,10 @@ TEST_CASE("wrong settings are refused before round one") {
     refused({.embedding_pace = -1}, "embedding_pace must be 0 or more");
     refused({.spread = infinite}, "spread must be 0 or more, and finite");
     refused({.width = 0}, "width must be at least 1; without hidden layers, hidden is 0");
-    refused({.width = std::size_t{1} << 40}, "more than memory can hold; make `hidden`, `width` or `embedding`");
+    refused({.width = std::size_t{1} << 40}, "embedding and width may be at most 65536");
     refused({.local = {.rate = -1}}, "rate must be 0 or more");
-    refused({.embedding = std::size_t{1} << 40, .hidden = 0}, "more than memory can hold");
+    refused({.embedding = std::size_t{1} << 40, .hidden = 0}, "embedding and width may be at most 65536");
+    refused({.hidden = 64, .width = 65536}, "more than memory can hold; make `hidden`, `width` or `embedding`");
     CHECK_NOTHROW((Federation<PFedHn<>, Net>{{}, toy_data(), {.hidden = 0, .width = std::size_t{1} << 40}}));
 }
 

@@ -229,7 +229,7 @@ Vec<Moving<R>> first_embeddings(std::size_t clients, std::size_t width, double s
 // Numbers from outside: one that is mistyped by some zeros must not fill the memory.
 inline void require_sizes(std::size_t embedding, std::size_t hidden, std::size_t width) {
     constexpr std::size_t widest = 65536, deepest = 64;
-    require(embedding <= widest && width <= widest,
+    require(embedding <= widest && (hidden == 0 || width <= widest),
             "embedding and width may be at most 65536, not " + std::to_string(std::max(embedding, width)));
     require(hidden <= deepest, "hidden may be at most 64 layers, not " + std::to_string(hidden));
 }
