@@ -105,12 +105,12 @@ public:
             if (layered()) {
                 typename Form::Run run(*model_, *mask_, layers_, packed, batch);
                 const double loss = run.loss();
-                run.step(packed.data(), Update<Real>{.pulls = {s.terms.pull != 0 ? s.terms.toward.data() : nullptr,
-                                                               s.terms.also.data(),
-                                                               s.momentum != 0 ? s.velocity->data() : nullptr},
-                                                     .numbers = {Real(s.rate), Real(s.decay), Real(s.terms.pull),
-                                                                 Real(s.momentum)},
-                                                     .on = &s.terms.on});
+                const kernels::UpdatePulls<Real> pulls{s.terms.pull != 0 ? s.terms.toward.data() : nullptr,
+                                                       s.terms.also.data(),
+                                                       s.momentum != 0 ? s.velocity->data() : nullptr};
+                const kernels::UpdateNumbers<Real> numbers{Real(s.rate), Real(s.decay), Real(s.terms.pull),
+                                                           Real(s.momentum)};
+                run.step(packed.data(), {pulls, numbers}, s.terms.on);
                 return loss;
             }
         if constexpr (FusedModel<M>) return model_->step(packed, batch, s);

@@ -144,7 +144,10 @@ struct Layered<Network<R, Inputs, Sequential<Layers...>, Loss>> {
         // Writes the packed gradient.
         void backward(const R* packed, R* gradient) { backward_from<count>({const_cast<R*>(packed), gradient}); }
         // Moves the packed values.
-        void step(R* packed, const Update<R>& update) { backward_from<count>({packed, nullptr, &update}); }
+        void step(R* packed, Update<R> update, const Where& on) {
+            update.on = &on;
+            backward_from<count>({packed, nullptr, &update});
+        }
 
     private:
         template <std::size_t I>

@@ -82,7 +82,10 @@ struct MlpLayers {
         // The gradient of the outputs stands in their place. Writes the packed gradient.
         void backward(const R* packed, R* gradient) { descend({const_cast<R*>(packed), gradient}); }
         // Moves the packed values.
-        void step(R* packed, const Update<R>& update) { descend({packed, nullptr, &update}); }
+        void step(R* packed, Update<R> update, const Where& on) {
+            update.on = &on;
+            descend({packed, nullptr, &update});
+        }
 
     private:
         const R* input(std::size_t l, bool blocked) {

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Two sets of parameters, mixed per example behind every block (contracts/routable.hpp):
+//
+//   h = q0 G(x) + (1 - q0) Lam(x),   dG = q0 dh,   dLam = (1 - q0) dh,   dq0 = <dh, G(x) - Lam(x)>
+//
+// Every element of the outermost chain with parameters is a block, whatever it is made of; those without stay between
+// blocks. Draws (dropout) are those of the plain network, so with q0 = 1 every number is the plain network's.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include <tessera/contracts/routable.hpp>
+#include <tessera/core/arena.hpp>
+#include <tessera/kernels/vector.hpp>
+#include <tessera/nn/walk.hpp>
+
+namespace tessera::nn::next {
+
+constexpr Mode mode_of(MixAt mix) { return mix == MixAt::output ? Mode::route_all : Mode::route; }
+
+namespace detail {
+
+// Exact where it can be: q0 = 1 gives the first branch, q0 = 0 the second, equal branches give themselves.
+template <class R>
+void mix_rows(const R* global, const R* local, const R* q0, R* to, std::size_t rows, std::size_t width) {
+    for (std::size_t i = 0; i < rows; ++i, global += width, local += width, to += width) {
+        const bool more = q0[i] >= R(0.5);
+        const R *near = more ? global : local, *far = more ? local : global;
+        const R share = more ? 1 - q0[i] : q0[i];
+        for (std::size_t k = 0; k < width; ++k) to[k] = near[k] + share * (far[k] - near[k]);
+    }
+}
+
+}  // namespace detail
+
+template <class R>
+class MixedPass {
+public:
+    // `kept` holds all up to the first mix if it says so; it will afterwards.
+    MixedPass(const Graph<R>& graph, const R* w_g, const R* w_l, Routing<R>& routing, const Batch<R>& batch,
+              Kept<R>& kept)
+        : graph_(graph), mode_(mode_of(routing.mix)), w_g_(w_g), w_l_(w_l), routing_(routing),
+          walk_(graph, batch, mode_, nullptr, room_in(kept, graph.plan(mode_), batch.size())), main_(walk_.lane(w_g)),
+          q0_(batch.size() * graph.blocks(mode_)) {
+        forward(kept.holds);
+        kept.holds = true;
+    }
+    R* outputs() const { return walk_.outputs(main_); }
+    template <class Loss>
+    double loss(const Loss& f) const {
+        return walk_.loss(main_, f);
+    }
+    // Null: not wanted.
+    void backward(R* dw_g, R* dw_l) const {
+        const Begun begun_g(graph_), begun_l(graph_);
+        const auto stages = graph_.stages_of(mode_);
+        std::size_t j = graph_.blocks(mode_);
+        for (std::size_t s = stages.size(); s-- > 0;) {
+            const Stage& stage = stages[s];
+            if (stage.block) {
+                --j;
+                if (routing_.wants_gradient()) tell(j, stage);
+                branches_back(j, stage, dw_g, dw_l, begun_g, begun_l);
+            } else {
+                walk_.backward(stage.first, stage.last, main_,
+                               [&](std::size_t i, Pass<R>& p) { graph_.nodes[i].op->backward(p); });
+            }
+        }
+    }
+
+private:
+    static R* room_in(Kept<R>& kept, const Plan& plan, std::size_t batch) {
+        kept.numbers.resize(plan.size(batch) + 1);
+        return kept.numbers.data();
+    }
+    const R* q0(std::size_t j) const { return q0_.data() + j * walk_.batch(); }
+    std::size_t width(const Stage& s) const { return graph_.shapes[s.last].size(); }
+
+    Lane<R> branch(const Stage& s, bool local) const {
+        Lane<R> l = main_;
+        l.w = local ? w_l_ : w_g_;
+        l.index = local ? 2 : 1;
+        l.first = s.first;
+        if (s.first > 0) l.input = {walk_.value(main_, s.first), nullptr, {}};
+        return l;
+    }
+    void forward(bool known) {
+        std::size_t j = 0;
+        for (const Stage& s : graph_.stages_of(mode_)) {
+            const bool done = known && j == 0;
+            if (!s.block) {
+                if (!done) walk_.forward(s.first, s.last, main_);
+                continue;
+            }
+            const Lane<R> g = branch(s, false), l = branch(s, true);
+            if (!done) {
+                walk_.forward(s.first, s.last, g);
+                walk_.forward(s.first, s.last, l);
+            }
+            R* share = q0_.data() + j * walk_.batch();
+            routing_.ask(j, {}, Out<R>(share, walk_.batch()));
+            detail::mix_rows<R>(walk_.value(g, s.last), walk_.value(l, s.last), share, walk_.value(main_, s.last),
+                                walk_.batch(), width(s));
+            ++j;
+        }
+    }
+    void tell(std::size_t j, const Stage& s) const {
+        const std::size_t n = width(s);
+        const R *dto = walk_.slope(main_, s.last), *global = walk_.value(branch(s, false), s.last),
+                *local = walk_.value(branch(s, true), s.last);
+        const Scratch<R> dq0(walk_.batch());
+        for (std::size_t i = 0; i < walk_.batch(); ++i) {
+            double sum = 0;
+            for (std::size_t k = i * n; k < (i + 1) * n; ++k)
+                sum += static_cast<double>(dto[k]) * (static_cast<double>(global[k]) - static_cast<double>(local[k]));
+            dq0[i] = static_cast<R>(sum);
+        }
+        routing_.answer(j, {}, In<R>(dq0.data(), walk_.batch()), {});
+    }
+    // Nothing below the first block is asked for a gradient.
+    void branches_back(std::size_t j, const Stage& s, R* dw_g, R* dw_l, const Begun& begun_g,
+                       const Begun& begun_l) const {
+        const bool below = s.first > 0 && graph_.trains[s.first];
+        const auto back = [&](bool local, R* dw, R* dx, const Begun& begun) {
+            if (!dx && !dw) return;
+            Lane<R> l = branch(s, local);
+            l.input_slope = dx;
+            const std::size_t n = width(s);
+            const R *share = q0(j), *dto = walk_.slope(main_, s.last);
+            R* part = walk_.slope(l, s.last);
+            for (std::size_t i = 0; i < walk_.batch(); ++i) {
+                const R q = local ? 1 - share[i] : share[i];
+                for (std::size_t k = i * n; k < (i + 1) * n; ++k) part[k] = q * dto[k];
+            }
+            walk_.backward(s.first, s.last, l, [&](std::size_t i, Pass<R>& p) {
+                walk_.store(i, p, dw ? dw + graph_.nodes[i].w : nullptr, begun);
+            });
+        };
+        R* dx = below ? walk_.slope(main_, s.first) : nullptr;
+        R* second = below ? walk_.second_slope(main_, s.first) : nullptr;
+        back(false, dw_g, dx, begun_g);
+        back(true, dw_l, second, begun_l);
+        if (below)
+            kernels::axpy(R(1), static_cast<const R*>(second), dx, walk_.batch() * graph_.shapes[s.first].size());
+    }
+
+    const Graph<R>& graph_;
+    Mode mode_;
+    const R *w_g_, *w_l_;
+    Routing<R>& routing_;
+    Walk<R> walk_;
+    Lane<R> main_;
+    Scratch<R> q0_;
+};
+
+// Of each block and example the chosen branch alone. Rows go through each block in two groups, read where they lie; only
+// the outputs return to the order of the batch.
+template <class R>
+class HardPass {
+public:
+    HardPass(const Graph<R>& graph, const R* w_g, const R* w_l, Routing<R>& routing, const Batch<R>& batch)
+        : graph_(graph), w_g_(w_g), w_l_(w_l), routing_(routing), walk_(graph, batch, Mode::predict) {}
+
+    void operator()(R* out) const {
+        const std::size_t batch = walk_.batch();
+        const auto stages = graph_.stages_of(mode_of(routing_.mix));
+        std::size_t widest = 0, j = 0;
+        for (const Stage& s : stages) widest = std::max(widest, graph_.shapes[s.last].size());
+        const Scratch<R> one(batch * widest), other(batch * widest);
+        const Scratch<Index> order(batch), rows(batch), next(batch);
+        for (std::size_t i = 0; i < batch; ++i) order[i] = static_cast<Index>(i);
+        Rows<R> x = walk_.input();
+        R* h = one.data();
+        for (const Stage& s : stages) {
+            const std::size_t n = graph_.shapes[s.last].size();
+            if (s.block) {
+                const std::size_t global = grouped(j++, order.data(), rows.data(), next.data());
+                some_rows(s, w_g_, x, rows.data(), global, h);
+                some_rows(s, w_l_, x, rows.data() + global, batch - global, h + global * n);
+                std::copy_n(next.data(), batch, order.data());
+            } else {
+                run(s, w_g_, x, batch, h);
+            }
+            x = {h, nullptr, {}};
+            h = h == one.data() ? other.data() : one.data();
+        }
+        const std::size_t n = graph_.outputs();
+        for (std::size_t r = 0; r < batch; ++r) std::copy_n(x.matrix + r * n, n, out + order[r] * n);
+    }
+
+private:
+    void run(const Stage& s, const R* w, const Rows<R>& x, std::size_t batch, R* y) const {
+        if (batch == 0) return;
+        Lane<R> l = walk_.lane(w);
+        l.batch = batch;
+        l.first = s.first;
+        l.input = x;
+        l.last = s.last;
+        l.output = y;
+        walk_.forward(s.first, s.last, l);
+    }
+    // Which rows go to the global branch (their number is returned), then which to the local one. A tie is global.
+    std::size_t grouped(std::size_t j, const Index* order, Index* rows, Index* next) const {
+        const Scratch<R> q0(walk_.batch());
+        routing_.ask(j, {}, Out<R>(q0.data(), walk_.batch()));
+        std::size_t n = 0, global = 0;
+        for (const bool wanted : {true, false}) {
+            for (std::size_t r = 0; r < walk_.batch(); ++r)
+                if ((q0[order[r]] >= R(0.5)) == wanted) {
+                    rows[n] = static_cast<Index>(r);
+                    next[n++] = order[r];
+                }
+            if (wanted) global = n;
+        }
+        return global;
+    }
+    void some_rows(const Stage& s, const R* w, const Rows<R>& x, const Index* rows, std::size_t count, R* y) const {
+        const std::size_t width = graph_.shapes[s.first].size();
+        if (x.bytes.examples) {
+            const Scratch<Index> ids(count);
+            for (std::size_t i = 0; i < count; ++i) ids[i] = x.bytes.ids[rows[i]];
+            return run(s, w, {nullptr, nullptr, {x.bytes.examples, ids.data(), x.bytes.shift, x.bytes.scale}}, count, y);
+        }
+        const auto row = [&](std::size_t i) { return x.table ? x.table[rows[i]] : x.matrix + rows[i] * width; };
+        if (graph_.reads_rows_at(s.first)) {
+            const Scratch<const R*> table(count);
+            for (std::size_t i = 0; i < count; ++i) table[i] = row(i);
+            return run(s, w, {nullptr, table.data(), {}}, count, y);
+        }
+        const Scratch<R> copy(count * width);
+        for (std::size_t i = 0; i < count; ++i) std::copy_n(row(i), width, copy.data() + i * width);
+        run(s, w, {copy.data(), nullptr, {}}, count, y);
+    }
+
+    const Graph<R>& graph_;
+    const R *w_g_, *w_l_;
+    Routing<R>& routing_;
+    Walk<R> walk_;
+};
+
+}  // namespace tessera::nn::next
