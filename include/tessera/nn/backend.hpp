@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Backend: who multiplies, as an object that a pass brings along. Every product of every layer goes through it, so
 // a network runs on another backend without being another type. backend::Simd, Reference, Eigen and XtensorBlas
-// (kernels/) become one by `on<R, backend::Eigen>()`.
+// (kernels/) become one by `backend_for<R, backend::Eigen>()`.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,9 @@ struct Rows {
 template <class R>
 class Backend {
 public:
-    // Whether it reads rows where they lie and bytes, or one piece only.
+    // Whether it reads rows where they lie, and bytes; all read one piece.
     virtual bool reads_rows() const = 0;
+    virtual bool reads_bytes() const = 0;
     virtual void affine(const Rows<R>& x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
                         std::size_t out) const = 0;
     virtual void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in,
@@ -101,10 +102,13 @@ private:
 template <class R, class B>
 class BackendOf final : public Backend<R> {
     static constexpr bool own = std::is_same_v<B, backend::Simd>;
+    template <class X>
+    static constexpr bool reads = requires(X x, const R* w, R* y, std::size_t n) { B::affine(x, w, w, y, n, n, n); };
     using ConvShape = kernels::ConvShape;
 
 public:
-    bool reads_rows() const override { return own; }
+    bool reads_rows() const override { return reads<const R* const*>; }
+    bool reads_bytes() const override { return std::is_same_v<R, float> && reads<kernels::ByteRows>; }
     void affine(const Rows<R>& x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
                 std::size_t out) const override {
         with(x, [&](auto rows) { B::affine(rows, w, bias, y, batch, in, out); });
@@ -173,15 +177,16 @@ public:
 private:
     template <class F>
     static void with(const Rows<R>& x, const F& f) {
-        if constexpr (own) x.visit(f);
-        else f(x.matrix);
+        x.visit([&](const auto& rows) {
+            if constexpr (reads<std::remove_cvref_t<decltype(rows)>>) f(rows);
+        });
     }
 };
 
 }  // namespace detail
 
 template <class R, class B = backend::Simd>
-const Backend<R>& on() {
+const Backend<R>& backend_for() {
     static constexpr detail::BackendOf<R, B> one;
     return one;
 }

@@ -22,7 +22,7 @@
 #include <tessera/kernels/vector.hpp>
 #include <tessera/nn/walk.hpp>
 
-namespace tessera::nn::next {
+namespace tessera::nn {
 
 namespace detail {
 
@@ -172,7 +172,7 @@ private:
         if (q.rows.table) q.rows.table += e;
         if (q.rows.bytes.examples) q.rows.bytes.ids += e;
         q.y += e * p.out().size();
-        q.notes += e * p.spec->notes;
+        q.example = e;
         q.dy += e * p.out().size();
         q.dxs = {};
         q.dw = dw;
@@ -187,15 +187,13 @@ private:
     Vec<std::optional<Scratch<R>>> kept_;
 };
 
-}  // namespace detail
-
 // sum_i c_i g_i with c_i = clip.factor(|g_i|^2), and the mean loss (contracts/private.hpp).
 template <class R, class Loss>
 double clipped_sum(const Graph<R>& graph, const R* w, const Batch<R>& batch, const Clip<R>& clip, const Loss& loss,
                    Out<R> out) {
     Vec<double> factors(batch.size());
     {
-        detail::ClippedPass<R> pass(graph, w, batch, clip);
+        ClippedPass<R> pass(graph, w, batch, clip);
         double value = 0;
         const auto of_batch = [&](Out<R> z) { return loss(batch, z); };
         if (pass.factors(of_batch, factors.data(), &value)) {
@@ -206,10 +204,12 @@ double clipped_sum(const Graph<R>& graph, const R* w, const Batch<R>& batch, con
     // As if lost examples were not there: zero times infinity would reach every sum over the batch.
     Vec<Index> others;
     for (std::size_t i = 0; i < factors.size(); ++i)
-        if (factors[i] != detail::ClippedPass<R>::lost) others.push_back(batch.ids()[i]);
+        if (factors[i] != ClippedPass<R>::lost) others.push_back(batch.ids()[i]);
     if (!others.empty()) return clipped_sum(graph, w, batch.of(others), clip, loss, out);
     std::fill(out.begin(), out.end(), R(0));
     return 0;
 }
 
-}  // namespace tessera::nn::next
+}  // namespace detail
+
+}  // namespace tessera::nn

@@ -11,17 +11,18 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include <tessera/core/error.hpp>
 #include <tessera/core/layout.hpp>
 #include <tessera/nn/backend.hpp>
-#include <tessera/nn/op.hpp>
+#include <tessera/nn/layer.hpp>
 #include <tessera/nn/plan.hpp>
 #include <tessera/nn/recipe.hpp>
 
-namespace tessera::nn::next {
+namespace tessera::nn {
 
 // A layer of the list. Its parameters begin at w; uses of the same ones name the first of them as owner.
 template <class R>
@@ -41,7 +42,7 @@ template <class R>
 class Graph : public Builder {
 public:
     template <class L>
-    Graph(Shape in, const L& layers, const Backend<R>& who = nn::on<R>()) : on(&who) {
+    Graph(Shape in, const L& layers, const Backend<R>& who = backend_for<R>()) : on(&who) {
         if (in.size() == 0) throw ConfigError("nn: a width is 0; each must be at least 1");
         shapes.push_back(in);
         (*this)(layers, 0);
@@ -85,7 +86,7 @@ public:
     int element(std::size_t number, const L& layer, int v) {
         const bool outermost = depth() == 0;
         const std::size_t first = nodes.size(), before = parameters;
-        const int out = inside(number, true, [&] { return (*this)(layer, v); });
+        const int out = inside(number, number_of(number).view(), [&] { return (*this)(layer, v); });
         if (outermost) {
             features = v;
             if (first < nodes.size()) stages.push_back({first, nodes.size(), parameters > before});
@@ -93,8 +94,8 @@ public:
         return out;
     }
     template <class L>
-    int part(std::size_t number, bool named, const L& layer, int v) {
-        return inside(number, named, [&] { return (*this)(layer, v); });
+    int part(std::size_t number, std::string_view name, const L& layer, int v) {
+        return inside(number, name, [&] { return (*this)(layer, v); });
     }
     std::size_t mark() const { return segments.size(); }
     template <class F>
@@ -182,7 +183,7 @@ private:
             if (readers[v] == 0)
                 throw ConfigError("nn: nobody reads what layer " + std::to_string(v - 1) + " puts out");
         reads_rows = reads_rows_at(0);
-        reads_bytes = reads_rows && nodes[0].spec().reads_bytes;
+        reads_bytes = readers[0] == 1 && nodes[0].spec().reads_bytes && on->reads_bytes();
         whole = {0, size(), parameters > 0};
         if (stages.empty()) stages.push_back(whole);
         for (std::size_t m = 0; m < modes; ++m) {
@@ -192,4 +193,4 @@ private:
     }
 };
 
-}  // namespace tessera::nn::next
+}  // namespace tessera::nn

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The law of a layer, of those that conformance.hpp asks:
 //
-//   conformance::layer(Mine{}, Shape(3, 8, 8))     empty: it keeps the contract of nn/op.hpp on such inputs
+//   conformance::layer(Mine{}, Shape(3, 8, 8))     empty: it keeps the contract of nn/layer.hpp on such inputs
 //
 // Gradients by differences in double, under a plan that fills rooms with NaN as soon as nobody should read them, so that
 // a wrong `backward_reads` or `in_place` is found; a fused step has the bits of two passes; clipped sums are those of
@@ -21,7 +21,7 @@
 #include <tessera/core/random.hpp>
 #include <tessera/nn/gradient_check.hpp>
 #include <tessera/nn/masked.hpp>
-#include <tessera/nn/net.hpp>
+#include <tessera/nn/network.hpp>
 #include <tessera/nn/sparse.hpp>
 
 namespace tessera::conformance {
@@ -30,22 +30,22 @@ namespace detail {
 
 // y = (1 + a) x + b with numbers of their own, so that what lies above is asked for dx and what lies below for y.
 struct Tilt {
-    static constexpr nn::next::Offers offers = nn::next::offer::nothing;
+    static constexpr nn::Offers offers = nn::offer::nothing;
 
-    constexpr void infer(nn::next::Spec& s) const {
+    constexpr void infer(nn::Spec& s) const {
         const std::size_t n = s.in[0].size();
         s.parameter({.name = "weight", .shape = {n, 1, 1, 1}});
         s.parameter({.name = "bias", .shape = {n, 1, 1, 1}});
         s.out = s.in[0];
-        s.backward_reads = nn::next::Reads::x;
+        s.backward_reads = nn::Reads::x;
     }
     template <class R>
-    void forward(const nn::next::Pass<R>& p) const {
+    void forward(const nn::Pass<R>& p) const {
         const std::size_t n = p.in().size();
         for (std::size_t i = 0; i < p.read(); ++i) p.y[i] = (1 + p.w[i % n]) * p.x()[i] + p.w[n + i % n];
     }
     template <class R>
-    void backward(const nn::next::Pass<R>& p) const {
+    void backward(const nn::Pass<R>& p) const {
         const std::size_t n = p.in().size();
         for (std::size_t i = 0; p.dw && i < 2 * n; ++i) p.dw[i] = 0;
         for (std::size_t i = 0; i < p.read(); ++i) {
@@ -97,15 +97,14 @@ Vec<R> layer_parameters(std::size_t n) {
 
 template <class L>
 [[nodiscard]] Complaints layer(const L& layer, nn::Shape in, double tolerance = 1e-6) {
-    namespace next = nn::next;
     constexpr std::size_t classes = 3;
-    const auto recipe = next::chain(detail::Tilt{}, layer, detail::Tilt{}, next::Linear{classes});
+    const auto recipe = nn::chain(detail::Tilt{}, layer, detail::Tilt{}, nn::Linear{classes});
     Complaints all;
     const auto complain = [&](const std::string& sentence) { all.push_back("layer: " + sentence); };
 
     {
         const detail::LayerBatch<double> data(in.size(), classes);
-        const next::Network<double> net(in, recipe), poisoned = net.poisoned();
+        const nn::Network<double> net(in, recipe), poisoned = net.poisoned();
         const auto batch = data.batch();
         const auto w = detail::layer_parameters<double>(dimension(net));
         Vec<double> g(w.size()), h(w.size());
@@ -123,7 +122,7 @@ template <class L>
         }
         Mask mask(w.size(), true);
         for (std::size_t j = 0; j < w.size(); j += 3) mask.set(j, false);
-        const nn::Sparse<next::Network<double>, next::MaskedForm<next::Network<double>>> sparse(
+        const nn::Sparse<nn::Network<double>> sparse(
             net, mask, batch.size(), Arithmetic::sparse);
         Vec<double> packed, dense(w.size()), zeros = w;
         for (std::size_t j = 0; j < w.size(); ++j) {
@@ -140,7 +139,7 @@ template <class L>
     }
     {
         const detail::LayerBatch<float> data(in.size(), classes);
-        const next::Network<float> net(in, recipe);
+        const nn::Network<float> net(in, recipe);
         const auto batch = data.batch();
         auto fused = detail::layer_parameters<float>(dimension(net)), plain = fused;
         const auto toward = fused;

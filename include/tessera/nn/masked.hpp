@@ -12,15 +12,12 @@
 #include <tessera/core/arena.hpp>
 #include <tessera/core/mask.hpp>
 #include <tessera/kernels/sparse.hpp>
-#include <tessera/nn/sparse_linear.hpp>
+#include <tessera/nn/carried.hpp>
 #include <tessera/nn/walk.hpp>
 
-namespace tessera::nn::next {
+namespace tessera::nn {
 
 namespace detail {
-
-using nn::detail::Carried;
-using nn::detail::SparseLayer;
 
 // The fixed table: up to which share of active weights a layer of so many outputs is faster on these alone. Zero-filled
 // weights cost a dense step, and filling and gathering beside it. Sparse ones are read once for sixteen examples, or
@@ -69,10 +66,10 @@ struct MaskedForm {
             auto& layer = all.emplace_back();
             layer.whole = n.range();
             const std::size_t begin = n.owner < i ? all[n.owner].packed.begin : i == 0 ? 0 : packed_end(all, i);
-            layer.packed = {begin, begin + nn::detail::count_active(mask, n.range().begin, n.range().end)};
+            layer.packed = {begin, begin + detail::count_active(mask, n.range().begin, n.range().end)};
             layer.inputs = n.spec().in[0].width();
             layer.outputs = n.spec().out.width();
-            if (n.spec().affine && n.spec().in[0].positions() == 1 && !n.shared && graph.on->reads_rows())
+            if (n.spec().affine && n.spec().in[0].positions() == 1 && !n.shared && graph.on == &backend_for<R>())
                 plan_affine(layer, mask, graph.from(i)[0] == 0, batch, how);
             any = any || layer.sparse;
         }
@@ -89,7 +86,7 @@ struct MaskedForm {
                 const Segment& s = n.spec().segments[k];
                 const double share = s.rank > 1 ? 2 : 1;
                 dense += share * static_cast<double>(s.size());
-                active += share * static_cast<double>(nn::detail::count_active(mask, n.w + s.offset, n.w + s.end()));
+                active += share * static_cast<double>(detail::count_active(mask, n.w + s.offset, n.w + s.end()));
             }
             sum += dense > 0 ? n.spec().flops / dense * active : n.spec().flops;
         }
@@ -176,6 +173,7 @@ struct MaskedForm {
             p.spec = &s;
             p.on = graph_->on;
             p.batch = blocked ? kernels::padded<R>(batch_->size()) : batch_->size();
+            p.noted = batch_->size();
             p.training = batch_->training();
             p.key = batch_->draw();
             for (std::size_t k = 0; k < s.inputs; ++k) p.xs[k] = value(source(i, k), blocked);
@@ -195,14 +193,14 @@ struct MaskedForm {
             }
             const bool blocked = in_blocks(i);
             Pass<R> p = pass(i, blocked);
-            p.w = nn::detail::filled_weights(layer, *mask_, packed, weights_[i]);
+            p.w = detail::filled_weights(layer, *mask_, packed, weights_[i]);
             p.y = values_[i + 1].make(blocked);
             if (n.spec().notes > 0) p.notes = notes_[i].emplace(batch_->size() * n.spec().notes).data();
             n.op->forward(p);
         }
         void fill_bias(const SparseLayer& layer, const R* w, R* bias) const {
             if (layer.whole.size() > layer.inputs * layer.outputs)
-                nn::detail::fill_active(*mask_, layer.whole.end - layer.outputs, layer.whole.end, w + layer.weights, bias);
+                detail::fill_active(*mask_, layer.whole.end - layer.outputs, layer.whole.end, w + layer.weights, bias);
             else std::fill_n(bias, layer.outputs, R(0));
         }
 
@@ -270,7 +268,7 @@ struct MaskedForm {
             const Range biases{layer.packed.begin + layer.weights, layer.packed.end};
             const Scratch<R> sums(layer.outputs), active(g ? 0 : biases.size());
             kernels::block_sums(dy, sums.data(), layer.outputs, kernels::padded<R>(batch_->size()));
-            nn::detail::gather_active(*mask_, layer.whole.end - layer.outputs, layer.whole.end, sums.data(),
+            detail::gather_active(*mask_, layer.whole.end - layer.outputs, layer.whole.end, sums.data(),
                                       g ? g + layer.weights : active.data());
             if (!g) to.move(biases, active.data());
         }
@@ -306,7 +304,7 @@ struct MaskedForm {
             if (direct || !(g || moves) || n.owner != i) return;
             const Scratch<R> active(layer.full() || g ? 0 : layer.packed.size());
             if (!layer.full() || g)
-                nn::detail::gather_active(*mask_, layer.whole.begin, layer.whole.end, static_cast<const R*>(dw),
+                detail::gather_active(*mask_, layer.whole.begin, layer.whole.end, static_cast<const R*>(dw),
                                           g ? g : active.data());
             if (moves) to.move(layer.packed, layer.full() ? dw : active.data());
         }
@@ -338,7 +336,7 @@ private:
     // Who multiplies a layer. The first of all needs no input gradient.
     static void plan_affine(SparseLayer& layer, const Mask& mask, bool first, std::size_t batch, Arithmetic how) {
         const std::size_t weights = layer.inputs * layer.outputs, begin = layer.whole.begin;
-        layer.weights = nn::detail::count_active(mask, begin, begin + weights);
+        layer.weights = detail::count_active(mask, begin, begin + weights);
         layer.sparse = how == Arithmetic::sparse ||
                        (how == Arithmetic::table && detail::sparse_pays(layer.weights, weights, layer.outputs, batch));
         if (layer.sparse)
@@ -346,4 +344,4 @@ private:
     }
 };
 
-}  // namespace tessera::nn::next
+}  // namespace tessera::nn

@@ -14,9 +14,9 @@
 #include <span>
 #include <vector>
 
-#include <tessera/nn/op.hpp>
+#include <tessera/nn/layer.hpp>
 
-namespace tessera::nn::next {
+namespace tessera::nn {
 
 //   predict   a value dies with its last reader
 //   train     what backward reads stays until then
@@ -242,4 +242,4 @@ private:
 
 }  // namespace detail
 
-}  // namespace tessera::nn::next
+}  // namespace tessera::nn

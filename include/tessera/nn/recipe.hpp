@@ -13,6 +13,7 @@
 //   residual(inner, across)  inner(x) + across(x); without `across`, inner(x) + x
 //   adapter(inner, start)    the same with x itself, all parameters of Part::adapter; how they start: LastAtZero, Near
 //   bottleneck(rank, start)  x + W2 relu(W1 x + b1) + b2 (Houlsby et al. 2019)
+//   horizontal(cut, a, b)    a on the first `cut` numbers, b on the others, side by side; b is of Part::adapter
 //   repeat(n, inner)         n of them, each with parameters of its own; n may be known at run time only
 //   again(n, inner)          n times the same layer, with the same parameters
 #pragma once
@@ -26,12 +27,12 @@
 #include <utility>
 #include <vector>
 
-#include <tessera/nn/op.hpp>
-#include <tessera/nn/ops/joint.hpp>
-#include <tessera/nn/ops/linear.hpp>
-#include <tessera/nn/ops/pointwise.hpp>
+#include <tessera/nn/layer.hpp>
+#include <tessera/nn/joint.hpp>
+#include <tessera/nn/linear.hpp>
+#include <tessera/nn/activation.hpp>
 
-namespace tessera::nn::next {
+namespace tessera::nn {
 
 template <class L, class B>
 concept Recipe = requires(const L recipe, B& to, int v) { { recipe.add(to, v) } -> std::same_as<int>; };
@@ -47,7 +48,7 @@ struct Tie {
 //   to(layer, v)                      the layer or recipe behind value v
 //   to.element(i, layer, v)           element i of a chain. Elements of the outermost chain with parameters are blocks
 //                                     of routing, and what its last element reads are the features of the network.
-//   to.part(i, named, inner, v)       part i of a recipe that is no chain
+//   to.part(i, name, inner, v)        part i of a recipe that is no chain
 //   to.put(layer, {v, ...}, tie)      a layer that reads several values, or shares its parameters with others
 //   to.shape(v), to.mark(), to.change(mark, f)
 class Builder {
@@ -55,13 +56,13 @@ public:
     constexpr std::size_t depth() const { return path_.depth; }
 
 protected:
-    // f() adds element `number` of a recipe; a named one has its number in the names of its parameters.
+    // f() adds element `number` of a recipe, whose parameters have `name` in theirs, if there is one.
     template <class F>
-    constexpr int inside(std::size_t number, bool named, const F& f) {
+    constexpr int inside(std::size_t number, std::string_view name, const F& f) {
         const Name before = prefix_;
         path_.enter(number);
-        if (named) {
-            append(number);
+        if (!name.empty()) {
+            prefix_.append(name);
             prefix_.append(".");
         }
         const int v = f();
@@ -70,15 +71,15 @@ protected:
         return v;
     }
 
+    static constexpr Name number_of(std::size_t number) {
+        constexpr std::string_view digits = "0123456789";
+        Name name = number >= 10 ? number_of(number / 10) : Name();
+        name.append(digits.substr(number % 10, 1));
+        return name;
+    }
+
     Path path_{};
     Name prefix_{};
-
-private:
-    constexpr void append(std::size_t number) {
-        constexpr std::string_view digits = "0123456789";
-        if (number >= 10) append(number / 10);
-        prefix_.append(digits.substr(number % 10, 1));
-    }
 };
 
 namespace detail {
@@ -107,8 +108,10 @@ constexpr void name_parts(std::span<Segment> all) {
     }
 }
 
-constexpr Spec spec_of(const auto& layer, std::span<const int> from, const auto& shapes, const Path& path) {
+constexpr Spec spec_of(const auto& layer, std::span<const int> from, const auto& shapes, const Path& path,
+                       bool* misfit = nullptr) {
     Spec s;
+    s.misfit = misfit;
     if (from.size() > Spec::most_inputs) throw ConfigError("nn: a layer reads at most 4 values");
     s.inputs = from.size();
     for (std::size_t k = 0; k < from.size(); ++k) s.in[k] = shapes[static_cast<std::size_t>(from[k])];
@@ -124,9 +127,13 @@ template <std::size_t Most = 0>
 class Outline : public Builder {
 public:
     constexpr explicit Outline(Shape in) { shapes_[0] = in; }
+    // The same, for whoever only wants to know whether the layers fit.
+    constexpr Outline(Shape in, bool* misfit) : misfit_(misfit) { shapes_[0] = in; }
 
     constexpr int put(const auto& layer, std::span<const int> from, Tie* tie = nullptr) {
-        const Spec s = detail::spec_of(layer, from, shapes_, path_);
+        if (misfit_ && *misfit_) return 0;
+        const Spec s = detail::spec_of(layer, from, shapes_, path_, misfit_);
+        if (misfit_ && *misfit_) return 0;
         if (count_ == shapes_.size()) throw ConfigError("nn: at most 1023 layers are counted in a constant expression");
         flops += s.flops;
         shapes_[count_] = s.out;
@@ -145,11 +152,11 @@ public:
     template <class L>
     constexpr int element(std::size_t number, const L& layer, int v) {
         if (depth() == 0) last_input = v;
-        return inside(number, true, [&] { return (*this)(layer, v); });
+        return inside(number, number_of(number).view(), [&] { return (*this)(layer, v); });
     }
     template <class L>
-    constexpr int part(std::size_t number, bool named, const L& layer, int v) {
-        return inside(number, named, [&] { return (*this)(layer, v); });
+    constexpr int part(std::size_t number, std::string_view name, const L& layer, int v) {
+        return inside(number, name, [&] { return (*this)(layer, v); });
     }
     constexpr std::size_t mark() const { return segment_count; }
     // f(segment, whether it is of the last layer) for the segments since the mark
@@ -168,10 +175,19 @@ public:
     int last_input = 0;
 
 private:
+    bool* misfit_ = nullptr;
     std::array<Shape, 1024> shapes_{};
     std::size_t count_ = 1;
 };
 
+// Whether the layers can read such inputs.
+template <class L>
+constexpr bool fits(Shape in, const L& layers) {
+    bool misfit = in.size() == 0;
+    Outline<> outline(in, &misfit);
+    outline(layers, 0);
+    return !misfit;
+}
 template <class L>
 constexpr std::size_t parameters(Shape in, const L& layers) {
     Outline<> outline(in);
@@ -185,8 +201,18 @@ constexpr Shape output(Shape in, const L& layers) {
     return outline.out();
 }
 
+namespace detail {
+// Here, so that a mistake in a layer is told where the layer is named and not inside a network.
+template <class L>
+consteval bool layer_or_recipe() {
+    if constexpr (Recipe<L, Outline<>>) return true;
+    else return check_layer<L, float>();
+}
+}  // namespace detail
+
 template <class... Ls>
 struct Chain {
+    static_assert((detail::layer_or_recipe<Ls>() && ...));
     std::tuple<Ls...> layers;
 
     template <class B>
@@ -207,7 +233,7 @@ constexpr Chain<Ls...> chain(Ls... layers) {
 
 // A chain whose length is known at run time only.
 template <class L>
-struct Row {
+struct ChainOf {
     std::vector<L> layers;
 
     template <class B>
@@ -265,7 +291,7 @@ struct Residual {
 
     template <class B>
     constexpr int add(B& to, int v) const {
-        const int through = to.part(0, true, inner, v), beside = to.part(1, true, across, v);
+        const int through = to.part(0, "inner", inner, v), beside = to.part(1, "across", across, v);
         return to.put(Add{}, std::array{beside, through});
     }
 };
@@ -302,7 +328,7 @@ struct Adapter {
     template <class B>
     constexpr int add(B& to, int v) const {
         const std::size_t mark = to.mark();
-        const int through = to.part(0, false, inner, v);
+        const int through = to.part(0, {}, inner, v);
         to.change(mark, [&](Segment& s, bool of_last) {
             s.part = Part::adapter;
             start.first_values(s, of_last);
@@ -313,6 +339,31 @@ struct Adapter {
 template <class Inner, class Start = LastAtZero>
 constexpr Adapter<Inner, Start> adapter(Inner inner, Start start = {}) {
     return {std::move(inner), std::move(start)};
+}
+
+// Two branches side by side (Pillutla et al., ICML 2022, figure 1c), y = (shared(x[0..cut)), own(x[cut..))). The
+// personal branch has part `adapter`, so scope::Adapter keeps private features and what reads them at home.
+template <class Shared, class Own>
+struct Horizontal {
+    std::size_t cut;
+    Shared shared;
+    Own own;
+
+    template <class B>
+    constexpr int add(B& to, int v) const {
+        const std::size_t all = to.shape(v).size();
+        if (cut == 0 || cut >= all) throw ConfigError("nn::horizontal: the cut must leave numbers on both sides");
+        const int left = to.put(Cut{0, cut}, std::array{v}), right = to.put(Cut{cut, all - cut}, std::array{v});
+        const int first = to.part(0, "shared", shared, left);
+        const std::size_t mark = to.mark();
+        const int second = to.part(1, "own", own, right);
+        to.change(mark, [](Segment& s, bool) { s.part = Part::adapter; });
+        return to.put(Concatenate{}, std::array{first, second});
+    }
+};
+template <class Shared, class Own>
+constexpr Horizontal<Shared, Own> horizontal(std::size_t cut, Shared shared, Own own) {
+    return {cut, std::move(shared), std::move(own)};
 }
 
 template <class Start = LastAtZero>
@@ -330,4 +381,4 @@ constexpr Bottleneck<Start> bottleneck(std::size_t rank, Start start = {}) {
     return {rank, std::move(start)};
 }
 
-}  // namespace tessera::nn::next
+}  // namespace tessera::nn

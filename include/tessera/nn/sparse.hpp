@@ -3,7 +3,7 @@
 //
 // Parameters, gradients and messages are packed, so every rule works on them as they are, and clipping sees the masked
 // gradient (D-SPA-2). Made once a visit; model and mask must outlive it. A network runs layer by layer
-// (nn/sparse_layers.hpp, nn/sparse_mlp.hpp); any other model, and one no layer of which gains by it, on zero-filled
+// (nn/masked.hpp); any other model, and one no layer of which gains by it, on zero-filled
 // weights.
 #pragma once
 
@@ -16,8 +16,7 @@
 #include <tessera/core/arena.hpp>
 #include <tessera/core/mask.hpp>
 #include <tessera/kernels/expand.hpp>
-#include <tessera/nn/layer.hpp>
-#include <tessera/nn/sparse_layers.hpp>
+#include <tessera/nn/masked.hpp>
 
 namespace tessera::nn {
 
@@ -38,15 +37,28 @@ inline Vec<Segment> packed_layout(Layout layout, const Mask& mask) {
     return segments;
 }
 
+struct NoForm {
+    static constexpr bool exists = false;
+};
+template <class M>
+struct FormOf {
+    using type = NoForm;
+};
+template <class M>
+    requires requires(const M model) { model.graph(); }
+struct FormOf<M> {
+    using type = MaskedForm<M>;
+};
+
 }  // namespace detail
 
 // Form: how the model's layers run by themselves, where they do.
-template <Model M, class Form = detail::Layered<M>>
+template <Model M, class Form = typename detail::FormOf<M>::type>
 class Sparse {
 public:
     using Real = real<M>;
 
-    // For batches of about that size (nn/sparse_layers.hpp).
+    // For batches of about that size (nn/masked.hpp).
     Sparse(const M& model, const Mask& mask, [[maybe_unused]] std::size_t batch,
            [[maybe_unused]] Arithmetic how = Arithmetic::table)
         : model_(&model), mask_(&mask), segments_(detail::packed_layout(model.layout(), mask)), active_(mask.count()) {
@@ -159,7 +171,7 @@ private:
 
 // A model that brings its own form is asked for it.
 template <SparseModel M>
-class Sparse<M, detail::Layered<M>> {
+class Sparse<M, detail::NoForm> {
 public:
     using Real = real<M>;
 

@@ -25,7 +25,7 @@
 #include <tessera/kernels/vector.hpp>
 #include <tessera/nn/graph.hpp>
 
-namespace tessera::nn::next {
+namespace tessera::nn {
 
 // A minibatch as the first layer reads it.
 template <class R>
@@ -169,6 +169,7 @@ public:
         else p.rows.matrix = p.xs[0];
         p.y = value(l, i + 1);
         p.notes = l.room + plan_->notes[l.index][i] * l.batch;
+        p.noted = l.batch;
         p.batch_notes = l.room + plan_->each * l.batch + plan_->batch_notes[i];
         return p;
     }
@@ -247,6 +248,8 @@ private:
     R* place_;
 };
 
+namespace detail {
+
 // Loss and gradient; `at_features(value, slope)` is given what the last element of the outermost chain reads and the
 // slope in it, which it may change.
 template <class R, class Loss, class AtFeatures>
@@ -302,4 +305,6 @@ double step(const Graph<R>& graph, R* w, const Batch<R>& batch, const Loss& loss
     return value;
 }
 
-}  // namespace tessera::nn::next
+}  // namespace detail
+
+}  // namespace tessera::nn
