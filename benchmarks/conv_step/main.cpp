@@ -12,7 +12,6 @@
 #include <tessera/core/arena.hpp>
 #include <tessera/core/denormals.hpp>
 #include <tessera/kernels/dispatch.hpp>
-#include <tessera/kernels/reference/conv.hpp>
 #include <tessera/nn/conv_zoo.hpp>
 
 #include "support/exchange.hpp"
@@ -29,47 +28,21 @@ constexpr double rate = 0.01;
 // than rounding, a slope goes another way and moves its weights by rate / batch times a product of a few hundredths.
 constexpr double tolerance = 2e-5;
 
-// The same layers as plain loops.
-template <std::size_t In, std::size_t Height, std::size_t Width, std::size_t Out, std::size_t Kernel>
-struct PlainConv : nn::Conv2d<In, Height, Width, Out, Kernel> {
-    static constexpr kernels::ConvShape shape{In, Height, Width, Kernel, 1, 0};
-    void forward(const nn::Call& call, const double* w, const double* x, double* y, double*) const {
-        kernels::reference::conv(x, w, w + Out * shape.taps(), y, call.batch, shape, Out);
-    }
-    void backward(const nn::Call& call, const double* w, const double* x, const double*, const double*,
-                  const double* dy, double* dx, double* dw) const {
-        if (dw) kernels::reference::conv_weight_gradient(dy, x, dw, call.batch, shape, Out);
-        if (dx) kernels::reference::conv_input_gradient(dy, w, dx, call.batch, shape, Out);
-    }
-    void step(auto&&...) const = delete;
-};
-template <std::size_t Channels, std::size_t Height, std::size_t Width>
-struct PlainPool : nn::MaxPool2d<Channels, Height, Width> {
-    void forward(const nn::Call& call, const double*, const double* x, double* y, double*) const {
-        kernels::reference::max_pool(x, y, call.batch * Channels, Height, Width, 2);
-    }
-    void backward(const nn::Call& call, const double*, const double* x, const double*, const double*, const double* dy,
-                  double* dx, double*) const {
-        if (dx) kernels::reference::max_pool_gradient(x, dy, dx, call.batch * Channels, Height, Width, 2);
-    }
-};
-
-template <class R, template <std::size_t, std::size_t, std::size_t, std::size_t, std::size_t> class Conv,
-          template <std::size_t, std::size_t, std::size_t> class Pool, class Backend, std::size_t First,
-          std::size_t Second, std::size_t Hidden>
-using Net = nn::Network<
-    R, 784,
-    nn::Sequential<Conv<1, 28, 28, First, 5>, nn::Relu, Pool<First, 24, 24>, Conv<First, 12, 12, Second, 5>, nn::Relu,
-                   Pool<Second, 8, 8>, nn::Linear<16 * Second, Hidden, Backend>, nn::Relu,
-                   nn::Linear<Hidden, 10, Backend>>>;
-template <std::size_t In, std::size_t Height, std::size_t Width, std::size_t Out, std::size_t Kernel>
-using OurConv = nn::Conv2d<In, Height, Width, Out, Kernel>;
-template <std::size_t Channels, std::size_t Height, std::size_t Width>
-using OurPool = nn::MaxPool2d<Channels, Height, Width>;
 template <std::size_t First, std::size_t Second, std::size_t Hidden>
-using Ours = Net<float, OurConv, OurPool, backend::Simd, First, Second, Hidden>;
+struct Recipe {
+    static constexpr nn::Shape in = nn::Shape(1, 28, 28);
+    static constexpr auto layers =
+        nn::chain(nn::Conv2d{.outputs = First, .kernel = 5}, nn::Relu{}, nn::MaxPool2d{},
+                  nn::Conv2d{.outputs = Second, .kernel = 5}, nn::Relu{}, nn::MaxPool2d{}, nn::Linear{Hidden},
+                  nn::Relu{}, nn::Linear{10});
+};
 template <std::size_t First, std::size_t Second, std::size_t Hidden>
-using Plain = Net<double, PlainConv, PlainPool, backend::Reference, First, Second, Hidden>;
+using Ours = nn::Fixed<Recipe<First, Second, Hidden>>;
+// The same, whose products are plain loops.
+template <std::size_t First, std::size_t Second, std::size_t Hidden>
+struct Plain : nn::Fixed<Recipe<First, Second, Hidden>, double> {
+    Plain() : nn::Fixed<Recipe<First, Second, Hidden>, double>(nn::backend_for<double, backend::Reference>()) {}
+};
 
 struct Pool {
     Vec<float> rows;
@@ -126,7 +99,7 @@ private:
         std::size_t s = 0;
         for (auto _ : state) net.step(w, at<float>(s++), Step<float>{.rate = rate});
         // Forward, both gradients, and no gradient in the pictures.
-        const double first = nn::Conv2d<1, 28, 28, 1, 5>::flops(784) * static_cast<double>(M::segments[0].shape[0]);
+        const double first = net.graph().nodes[0].spec().flops;
         state.counters["flop"] = static_cast<double>(batch) * (3 * net.forward_flops() - first);
     }
 

@@ -12,11 +12,13 @@ namespace bench {
 
 namespace t = tessera;
 
-using ReferenceMclr = t::nn::Network<double, 784, t::nn::Sequential<t::nn::Linear<784, 10, t::backend::Reference>>>;
-using ReferenceDnn =
-    t::nn::Network<double, 784,
-                   t::nn::Sequential<t::nn::Linear<784, 100, t::backend::Reference>, t::nn::LeakyRelu,
-                                     t::nn::Linear<100, 10, t::backend::Reference>>>;
+// The same networks in double, whose products are plain loops.
+template <class M>
+struct Reference : M {
+    Reference() : M(t::nn::backend_for<double, t::backend::Reference>()) {}
+};
+using ReferenceMclr = Reference<t::nn::Mclr<784, 10, double>>;
+using ReferenceDnn = Reference<t::nn::Dnn<784, 100, 10, double>>;
 
 struct Walked {
     std::vector<t::Index> ids;

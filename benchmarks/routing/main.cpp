@@ -25,9 +25,12 @@ namespace {
 using namespace tessera;
 
 constexpr std::size_t rows = 1000, inputs = 784, hidden = 512, classes = 10, checked = 40;
-using Net = nn::Network<float, inputs,
-                        nn::Sequential<nn::Linear<inputs, hidden>, nn::Relu, nn::Linear<hidden, hidden>, nn::Relu,
-                                       nn::Linear<hidden, hidden>, nn::Relu, nn::Linear<hidden, classes>>>;
+struct Recipe {
+    static constexpr nn::Shape in = inputs;
+    static constexpr auto layers = nn::chain(nn::Linear{hidden}, nn::Relu{}, nn::Linear{hidden}, nn::Relu{},
+                                             nn::Linear{hidden}, nn::Relu{}, nn::Linear{classes});
+};
+using Net = nn::Fixed<Recipe>;
 using Router = gate::Chain<350, 150, 50>;
 constexpr std::size_t blocks = 4;
 

@@ -119,10 +119,13 @@ private:
 };
 
 // A visit's training part.
+struct VisitRecipe {
+    static constexpr nn::Shape in = 784;
+    static constexpr auto layers =
+        nn::chain(nn::Linear{512}, nn::Relu{}, nn::Linear{512}, nn::Relu{}, nn::Linear{10});
+};
 class Visits {
-    using Net = nn::Network<float, 784,
-                            nn::Sequential<nn::Linear<784, 512>, nn::Relu, nn::Linear<512, 512>, nn::Relu,
-                                           nn::Linear<512, 10>>>;
+    using Net = nn::Fixed<VisitRecipe>;
 
 public:
     Visits()

@@ -19,8 +19,8 @@
 #include <tessera/core/random.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/kernels/dispatch.hpp>
-#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/sparse.hpp>
+#include <tessera/nn/zoo.hpp>
 #include <tessera/rule/step.hpp>
 
 #include "support/verdict.hpp"
@@ -28,7 +28,7 @@
 namespace {
 
 using namespace tessera;
-using Net = nn::Mlp<float>;
+using Net = nn::Network<float>;
 
 constexpr std::size_t most = 128;  // examples of a batch
 constexpr std::array<std::size_t, 6> batches{1, 4, 8, 20, 40, most};
@@ -130,7 +130,7 @@ struct World {
     std::vector<std::unique_ptr<Mask>> masks{};
 
     World(std::string widths, const std::vector<std::size_t>& sizes)
-        : name(std::move(widths)), net(sizes), data(sizes.front()) {}
+        : name(std::move(widths)), net(nn::mlp(sizes)), data(sizes.front()) {}
 
     void enter(kernels::Set set) {
         for (const auto& [density, share] : densities) {

@@ -8,7 +8,7 @@
 #include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/additive.hpp>
-#include <tessera/nn/horizontal.hpp>
+#include <tessera/nn/recipe.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -40,8 +40,12 @@ struct SharedFirst {
 
 // [models]
 // 50 numbers of an example are common, 10 are private: what reads those stays at home.
-using Private = nn::Network<float, 60, nn::Sequential<nn::Horizontal<50, nn::Linear<50, 16>, nn::Linear<10, 4>>,
-                                                      nn::LeakyRelu, nn::Linear<20, 10>>>;
+struct PrivateRecipe {
+    static constexpr nn::Shape in = 60;
+    static constexpr auto layers =
+        nn::chain(nn::horizontal(50, nn::Linear{16}, nn::Linear{4}), nn::LeakyRelu{}, nn::Linear{10});
+};
+using Private = nn::Fixed<PrivateRecipe>;
 // A large shared and a small personal model that answer together.
 using Pair = nn::Additive<nn::Dnn<60, 20, 10>, nn::Mclr<60, 10>>;
 // [/models]

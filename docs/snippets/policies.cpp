@@ -181,21 +181,23 @@ struct PowerLaw {
 // [layer]
 // y = tanh(x). Backward reads the output, so nothing is noted.
 struct Tanh {
-    static constexpr std::array<Segment, 0> segments{};
-    static constexpr std::size_t width(std::size_t in) { return in; }
-    static constexpr std::size_t notes(std::size_t) { return 0; }
-    static constexpr double flops(std::size_t) { return 0; }
+    static constexpr Offers offers{};
 
-    template <class R>
-    void forward(const nn::Call& call, const R*, const R* x, R* y, R*) const {
-        for (std::size_t i = 0; i < call.batch * call.in; ++i) y[i] = std::tanh(x[i]);
+    constexpr void infer(nn::Spec& s) const {
+        s.out = s.in[0];
+        s.in_place = true;                    // y may lie where x lies
+        s.backward_reads = nn::Reads::y;      // and x may be gone by then
     }
     template <class R>
-    void backward(const nn::Call& call, const R*, const R*, const R* y, const R*, const R* dy, R* dx, R*) const {
-        for (std::size_t i = 0; dx && i < call.batch * call.in; ++i) dx[i] = dy[i] * (1 - y[i] * y[i]);
+    void forward(const nn::Pass<R>& p) const {
+        for (std::size_t i = 0; i < p.read(); ++i) p.y[i] = std::tanh(p.x()[i]);
+    }
+    template <class R>
+    void backward(const nn::Pass<R>& p) const {
+        for (std::size_t i = 0; p.dx() && i < p.read(); ++i) p.dx()[i] = p.dy[i] * (1 - p.y[i] * p.y[i]);
     }
 };
-static_assert(nn::Layer<Tanh, float>);
+static_assert(nn::check_layer<Tanh, float>());
 // [/layer]
 
 // [model]
@@ -381,16 +383,13 @@ void samplers_and_executors() {
 
 void nets() {
     // [nn_use]
-    using Layers = nn::Sequential<nn::Linear<8, 16>, mine::Tanh, nn::Dropout, nn::Linear<16, 4>>;
-    using Mine = nn::Network<float, 8, Layers>;
-    static_assert(Mine::parameters == 8 * 16 + 16 + 16 * 4 + 4);
-    nn::Dropout dropout;
-    dropout.rate = 0.2;
-    const Mine net(Layers({}, {}, dropout, {}));
-    const Where head = on<scope::Head>(net);  // does not compile for a model without one
+    constexpr auto layers = nn::chain(nn::Linear{16}, mine::Tanh{}, nn::Dropout{.rate = 0.2}, nn::Linear{4});
+    static_assert(nn::parameters(8, layers) == 8 * 16 + 16 + 16 * 4 + 4);
+    const nn::Network<float> net(8, layers);
+    const Where head = on<scope::Head>(net);
     // [/nn_use]
-    expect("the head is the last layer", head.size(Mine::parameters) == 16 * 4 + 4);
-    Federation<FedAvg<>, Mine> run{net, clients(), {.local = {.rate = 0.1}}};
+    expect("the head is the last layer", head.size(dimension(net)) == 16 * 4 + 4);
+    Federation<FedAvg<>, nn::Network<float>> run{net, clients(), {.local = {.rate = 0.1}}};
     expect("a network trains", std::isfinite(run.round(sample::Everyone{}).train_loss));
 
     // [model_use]

@@ -11,7 +11,7 @@
 #include <tessera/io.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/nn/any_model.hpp>
-#include <tessera/nn/mlp.hpp>
+#include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
 
@@ -50,8 +50,8 @@ void schools(const std::string& folder) {
 
     // [mlp]
     const auto& examples = same.pool().examples();
-    const nn::Mlp<float> net({examples.width, 16, examples.classes});  // widths from the data
-    Federation<Ditto<>, nn::Mlp<float>> run{net, same, {}, {.batch = 5}};
+    const auto net = nn::mlp({examples.width, 16, examples.classes});  // widths from the data
+    Federation<Ditto<>, nn::Network<float>> run{net, same, {}, {.batch = 5}};
     run.run(3, sample::Everyone{});
     // [/mlp]
     expect("the layout is a Dnn's", dimension(net) == 2 * 16 + 16 + 16 * 2 + 2);

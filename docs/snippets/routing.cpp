@@ -42,10 +42,9 @@ int main() {
     const auto clients = data::synthetic({.alpha = 1, .beta = 1, .clients = 12, .seed = 3, .max_examples = 60});
 
     // [network]
-    using Net = nn::Network<float, 60,
-                            nn::Sequential<nn::Block<nn::Linear<60, 20>, nn::LayerNorm<20>>, nn::Relu,  // block 1
-                                           nn::Linear<20, 20>, nn::Relu,                                // block 2
-                                           nn::Linear<20, 10>>>;                                        // block 3
+    const nn::Network<float> net(60, nn::chain(nn::chain(nn::Linear{20}, nn::GroupNorm{}), nn::Relu{},  // block 1
+                                               nn::Linear{20}, nn::Relu{},                              // block 2
+                                               nn::Linear{10}));                                        // block 3
     // [/network]
 
     // [system]
@@ -54,7 +53,7 @@ int main() {
                         .local_epochs = 3,
                         .joint_epochs = 3,
                         .routing = {.gamma = 1e-2}};
-    Federation<Method, Net> run{{}, clients, method, {.seed = 1, .batch = 10}};
+    Federation<Method, nn::Network<float>> run{net, clients, method, {.seed = 1, .batch = 10}};
     run.run(5, sample::Uniform{.count = 6});
     const double global = evaluate<Which::global>(run).accuracy(Average::pooled).value;
     const double personal = evaluate<Which::personal>(run).accuracy(Average::pooled).value;
@@ -98,10 +97,10 @@ int main() {
     conformance::require(conformance::check_gradients(objective, 1e-6, 8));
     // [/gate_test]
 
-    Federation<Flow<>, Net>{{}, clients, released}.run(1, sample::Uniform{.count = 3});
-    Federation<PiFlow<>, Net>{{}, clients, two_global}.run(1, sample::Uniform{.count = 3});
-    Federation<Flow<gate::Chain<>>, Net>{{}, clients, outputs}.run(1, sample::Uniform{.count = 3});
-    Federation<Flow<gate::Fixed>, Net>{{}, clients, fixed}.run(1, sample::Uniform{.count = 3});
+    Federation<Flow<>, nn::Network<float>>{net, clients, released}.run(1, sample::Uniform{.count = 3});
+    Federation<PiFlow<>, nn::Network<float>>{net, clients, two_global}.run(1, sample::Uniform{.count = 3});
+    Federation<Flow<gate::Chain<>>, nn::Network<float>>{net, clients, outputs}.run(1, sample::Uniform{.count = 3});
+    Federation<Flow<gate::Fixed>, nn::Network<float>>{net, clients, fixed}.run(1, sample::Uniform{.count = 3});
     const bool used = emnist.dropout > cifar.dropout && at_run_time.first == 200 && local.q0 == 0;
     std::printf("%.3f %.3f\n", global, personal);
     return used && personal > global && record.extras.size() == 6 ? 0 : 1;

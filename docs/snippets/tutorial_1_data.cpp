@@ -5,7 +5,7 @@
 
 #include <tessera/data/pool.hpp>
 #include <tessera/method/fedavg_ft.hpp>
-#include <tessera/nn/mlp.hpp>
+#include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/uniform.hpp>
 
@@ -19,9 +19,9 @@ int main() {
                           .clients = mine.names,
                           .client_of = mine.garden_of};
 
-    const nn::Mlp<float> net({4, 8, 2});  // four numbers in, eight hidden, two classes
+    const auto net = nn::mlp({4, 8, 2});  // four numbers in, eight hidden, two classes
     const FedAvgFt<> method{.local = {.rate = 0.1}, .epochs = 2, .tune_epochs = 10};
-    Federation<FedAvgFt<>, nn::Mlp<float>> run{net, pool.federated({.seed = 1}), method, {.seed = 1, .batch = 10}};
+    Federation<FedAvgFt<>, nn::Network<float>> run{net, pool.federated({.seed = 1}), method, {.seed = 1, .batch = 10}};
     run.run(20, sample::Uniform{.count = 8});  // 20 rounds, 8 gardens in each
 
     for (const auto& accuracy : {evaluate<Which::global>(run).accuracy(Average::unweighted),

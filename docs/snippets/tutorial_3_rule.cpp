@@ -7,7 +7,7 @@
 #include <tessera/data/pool.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
-#include <tessera/nn/mlp.hpp>
+#include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/uniform.hpp>
 
@@ -46,7 +46,7 @@ double accuracy(const Method& method) {
     const data::Pool pool{.examples = data::Dataset::own(mine.rows, mine.labels, 2),  // two classes
                           .clients = mine.names,
                           .client_of = mine.garden_of};
-    Federation<Method, nn::Mlp<float>> run{nn::Mlp<float>({4, 8, 2}), pool.federated({.seed = 1}), method,
+    Federation<Method, nn::Network<float>> run{nn::mlp({4, 8, 2}), pool.federated({.seed = 1}), method,
                                            {.seed = 1, .batch = 10}};
     run.run(20, sample::Uniform{.count = 8});
     return 100 * evaluate<W>(run).accuracy(Average::unweighted).value.get();

@@ -4,7 +4,7 @@
 
 #include <tessera/conformance.hpp>
 #include <tessera/data/pool.hpp>
-#include <tessera/nn/mlp.hpp>
+#include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/uniform.hpp>
 
@@ -16,12 +16,12 @@ int main() {
     const data::Pool pool{.examples = data::Dataset::own(mine.rows, mine.labels, 2),  // two classes
                           .clients = mine.names,
                           .client_of = mine.garden_of};
-    const nn::Mlp<float> net({4, 8, 2});
+    const auto net = nn::mlp({4, 8, 2});
     // [use]
     conformance::require(conformance::method<Camps>());  // threads, wire, checkpoints, serving, ...
 
     const Camps method{.local = {.rate = 0.1}, .epochs = 2};
-    Federation<Camps, nn::Mlp<float>> run{net, pool.federated({.seed = 1}), method, {.seed = 1, .batch = 10}};
+    Federation<Camps, nn::Network<float>> run{net, pool.federated({.seed = 1}), method, {.seed = 1, .batch = 10}};
     run.run(20, sample::Uniform{.count = 8});
     std::printf("%.0f %%, and the camps:", 100 * evaluate<Which::personal>(run).accuracy(Average::unweighted).value.get());
     for (Id k = 0; k < run.size(); ++k) std::printf(" %d", static_cast<int>(run.client(k).camp));

@@ -6,7 +6,7 @@
 
 #include <tessera/data/pool.hpp>
 #include <tessera/io/file.hpp>
-#include <tessera/nn/mlp.hpp>
+#include <tessera/nn/zoo.hpp>
 #include <tessera/report/html.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/uniform.hpp>
@@ -19,9 +19,9 @@ int main() {
     const data::Pool pool{.examples = data::Dataset::own(mine.rows, mine.labels, 2),  // two classes
                           .clients = mine.names,
                           .client_of = mine.garden_of};
-    const nn::Mlp<float> net({4, 8, 2});
+    const auto net = nn::mlp({4, 8, 2});
     const Camps method{.local = {.rate = 0.1}, .epochs = 2};
-    Federation<Camps, nn::Mlp<float>> run{net, pool.federated({.seed = 1}), method, {.seed = 1, .batch = 10}};
+    Federation<Camps, nn::Network<float>> run{net, pool.federated({.seed = 1}), method, {.seed = 1, .batch = 10}};
     // [figure]
     report::RunRecord record;
     record.set("algorithm", "camps");

@@ -24,10 +24,6 @@
 #include <tessera/data/synthetic.hpp>
 #include <tessera/data/transform.hpp>
 #include <tessera/io/split_file.hpp>
-#include <tessera/nn/additive.hpp>
-#include <tessera/nn/mlp.hpp>
-#include <tessera/nn/norm.hpp>
-#include <tessera/nn/zoo.hpp>
 
 #include "counts.hpp"
 #include "nearest.hpp"
@@ -76,18 +72,7 @@ std::vector<tessera::Index> trained_on(const tessera::data::Split& split) {
 
 constexpr std::string_view held_out = "held-out:", noise = "noise:";
 
-constexpr std::size_t most_numbers = std::size_t{1} << 31;  // 8 GiB: of one model, of one set of made-up examples
-
-namespace nn = tessera::nn;
-// Three hidden layers of one width: four blocks to route between.
-template <std::size_t In, std::size_t Hidden, std::size_t Classes>
-using Dnn3 = nn::Network<float, In,
-                         nn::Sequential<nn::Linear<In, Hidden>, nn::Relu, nn::Linear<Hidden, Hidden>, nn::Relu,
-                                        nn::Linear<Hidden, Hidden>, nn::Relu, nn::Linear<Hidden, Classes>>>;
-template <std::size_t In, std::size_t Hidden, std::size_t Classes>
-using NormedDnn = nn::Network<float, In,
-                              nn::Sequential<nn::Linear<In, Hidden>, nn::LayerNorm<Hidden>, nn::LeakyRelu,
-                                             nn::Linear<Hidden, Classes>>>;
+constexpr std::size_t most_numbers = std::size_t{1} << 31;  // 8 GiB: of one set of made-up examples
 
 // What a split file says of how it was dealt.
 constexpr const char *note_partition = "partition", *note_split_seed = "split_seed", *note_validation = "validation";
@@ -393,44 +378,6 @@ std::shared_ptr<const PublicData> make_public_data(const Options& o, const tesse
         return all_of(examples.normalised(as.shift, as.scale));
     }
     return all_of(normalised(examples, *o.normalise, all_of(examples)->ids));
-}
-
-Model make_model(const std::string& name, const tessera::Examples& examples) {
-    // What the data ask of the smallest model there is; the hundred is dnn's.
-    const std::size_t outputs = name == "dnn" ? std::max<std::size_t>(100, examples.classes) : examples.classes;
-    if (examples.width >= most_numbers / std::max<std::size_t>(1, outputs))
-        throw ConfigError("--model " + name + ": of " + std::to_string(examples.width) + " features and " +
-                          std::to_string(examples.classes) +
-                          " classes it would have more than the 2^31 parameters that are allowed");
-    const auto is = [&](std::string_view model, std::size_t width, std::size_t classes) {
-        return name == model && examples.width == width && examples.classes <= classes;
-    };
-    if (is("mclr", 784, 10)) return nn::Mclr<784, 10>{};
-    if (is("mclr", 784, 62)) return nn::Mclr<784, 62>{};
-    if (is("mclr", 60, 10)) return nn::Mclr<60, 10>{};
-    if (is("dnn", 784, 10)) return nn::Dnn<784, 100, 10>{};
-    if (is("dnn", 784, 62)) return nn::Dnn<784, 100, 62>{};
-    if (is("dnn", 60, 10)) return nn::Dnn<60, 20, 10>{};
-    if (name == "mclr") return nn::Mlp<float>({examples.width, examples.classes});
-    if (name == "dnn") return nn::Mlp<float>({examples.width, 100, examples.classes});
-    if (is("dnn3", 784, 10)) return Dnn3<784, 512, 10>{};
-    if (is("dnn3", 60, 10)) return Dnn3<60, 20, 10>{};
-    if (is("dnn-norm", 784, 10)) return NormedDnn<784, 100, 10>{};
-    if (is("dnn-norm", 60, 10)) return NormedDnn<60, 20, 10>{};
-    if (is("dnn-adapter", 784, 10)) return nn::AdaptedDnn<784, 100, 10, 32>{};
-    if (is("dnn-adapter", 60, 10)) return nn::AdaptedDnn<60, 20, 10, 4>{};
-    if (is("additive", 784, 10)) return nn::Additive<nn::Dnn<784, 100, 10>, nn::Mclr<784, 10>>{};
-    if (is("additive", 60, 10)) return nn::Additive<nn::Dnn<60, 20, 10>, nn::Mclr<60, 10>>{};
-    if (const auto model = make_picture_model(name, examples)) return *model;
-    for (const auto known : model_names)
-        if (known == name)
-            throw ConfigError("--model " + name + ": built for 784 or 60 features and up to 10 classes; the data has " +
-                              std::to_string(examples.width) + " features and " + std::to_string(examples.classes) +
-                              " classes, for which there are mclr and dnn");
-    auto meant = perhaps(name, {model_names.begin(), model_names.end()});
-    if (meant.empty())
-        for (const auto known : model_names) meant += (meant.empty() ? "; known are " : ", ") + std::string(known);
-    throw ConfigError("--model " + name + ": there is no such model" + meant);
 }
 
 }  // namespace lab

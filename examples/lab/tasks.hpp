@@ -4,7 +4,6 @@
 
 #include <array>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +18,9 @@ namespace lab {
 
 using Model = tessera::nn::AnyModel<float>;
 
-inline constexpr std::array<std::string_view, 10> model_names{"mclr",     "dnn",    "dnn3", "dnn-norm", "dnn-adapter",
-                                                              "additive", "lenet5", "cnn",  "flow-cnn", "cifarnet"};
+inline constexpr std::array<std::string_view, 12> model_names{"mclr",     "dnn",      "dnn3",   "dnn-norm",
+                                                              "dnn-adapter", "additive", "lenet5", "cnn",
+                                                              "flow-cnn", "cifarnet", "vgg11",  "resnet18"};
 
 inline constexpr std::array<std::string_view, 4> normalise_names{"standard", "unit", "each", "none"};
 
@@ -51,8 +51,10 @@ tessera::data::FederatedDataset less_held_out(tessera::data::FederatedDataset cl
 tessera::data::FederatedDataset augmented(tessera::data::FederatedDataset clients, const Options& options);
 // What --aux names besides the clients' own examples; null where it does not.
 std::shared_ptr<const PublicData> make_public_data(const Options& options, const tessera::Examples& like);
+// A model by its name, or described layer by layer: "conv 32 5, pool, conv 64 5, pool, linear 512, linear".
 Model make_model(const std::string& name, const tessera::Examples& examples);
-// Of these, one that reads pictures; nothing if it is none of them.
-std::optional<Model> make_picture_model(const std::string& name, const tessera::Examples& examples);
+// Refuses a description that is none; nothing is asked of the data.
+void check_described_model(const std::string& text);
+constexpr bool describes_model(std::string_view text) { return text.find_first_of(" ,") != text.npos; }
 
 }  // namespace lab

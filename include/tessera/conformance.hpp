@@ -481,13 +481,13 @@ template <class Me, Model M>
 }
 template <class Me, Model M = nn::Dnn<8, 6, 4>>
 [[nodiscard]] Complaints method(const Me& method = {}, const M& model = {}, const MethodLaws& laws = {}) {
-    return conformance::method(method, model, detail::toy_clients(M::inputs, model.outputs()), laws);
+    return conformance::method(method, model, detail::toy_clients(input_width(model), model.outputs()), laws);
 }
 
-// The same on a made-up batch. A model without a constant `inputs` must be told how wide an example is.
+// The same on a made-up batch. A model that does not say how wide an example is must be told.
 template <Model M>
 [[nodiscard]] Complaints check_gradients(const M& model, double tolerance = 1e-6, std::size_t width = 0) {
-    if constexpr (requires { M::inputs; }) width = width > 0 ? width : M::inputs;
+    if (width == 0) width = input_width(model);
     if (width == 0)
         return {"model: say how many numbers an example has, as in check_gradients(model, 1e-6, 60)"};
     const auto clients = detail::toy_clients(width, std::max<std::size_t>(1, model.outputs()));

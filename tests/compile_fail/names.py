@@ -115,6 +115,10 @@ Form sparse(const tessera::Mask&, std::size_t, tessera::Arithmetic) const;""",
     void routed_predict({IN}, {IN}, tessera::Routing<float>&, {B}, {OUT}) const;
     void hard_predict({IN}, {IN}, tessera::Routing<float>&, {B}, {OUT}) const;"""),
     }),
+    "layer": ("nn/layer.hpp", "layer_is_spelt", "", {
+        "step": "void step(int, int, int) const;",
+        "factors": "int factors(int, int, int) const;",
+    }),
     "predictor": ("runtime/export.hpp", "predictor_is_spelt", "", {
         "parameters": "int parameters;",
         "whole": "int whole() const;",

@@ -361,8 +361,8 @@ TEST_CASE("right gradients pass, also with kinks, dropout and in float") {
     CHECK(conformance::check_gradients(nn::Mclr<6, 3>{}).empty());
     CHECK(conformance::check_gradients(nn::Dnn<8, 5, 3, double>{}).empty());
     CHECK(conformance::check_gradients(nn::Dnn<60, 20, 10>{}).empty());
-    using Deep = nn::Sequential<nn::Linear<6, 9>, nn::Relu, nn::Linear<9, 7>, nn::Dropout, nn::Linear<7, 3>>;
-    CHECK(conformance::check_gradients(nn::Network<double, 6, Deep>{}).empty());
+    const auto deep = nn::chain(nn::Linear{9}, nn::Relu{}, nn::Linear{7}, nn::Dropout{}, nn::Linear{3});
+    CHECK(conformance::check_gradients(nn::Network<double>(6, deep)).empty());
     CHECK(conformance::check_gradients(Slipping<Slip::none, double>{}).empty());
 }
 

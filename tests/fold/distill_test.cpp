@@ -85,7 +85,7 @@ const fold::Distill<> few{.kd_steps = 12, .kd_batch = 16, .kd_rate = 0.01};
 
 TEST_CASE("V-ADA-2 two teachers (4, 0) and (0, 2): the mean of logits, or of probabilities") {
     // One feature that is 1: a teacher's weights are its logits.
-    using Two = nn::Network<double, 1, nn::Sequential<nn::Linear<1, 2>>>;
+    using Two = nn::Mclr<1, 2, double>;
     Hub<Two> hub;
     hub.data = data::Dataset::own(std::vector<double>{1.0}, {0}, 2);
     hub.ids = {0};

@@ -17,7 +17,6 @@
 
 #include <tessera/kernels/reference/dense.hpp>
 #include <tessera/kernels/reference/tiles.hpp>
-#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/zoo.hpp>
 
 #include <support/bits.hpp>
@@ -146,7 +145,9 @@ struct SoftwareTiles : backend::Simd {
 };
 
 template <class R, class Backend>
-using Net = nn::Network<R, 784, nn::Sequential<nn::Linear<784, 100, Backend>, nn::LeakyRelu, nn::Linear<100, 10>>>;
+struct Net : nn::Dnn<784, 100, 10, R> {
+    Net() : nn::Dnn<784, 100, 10, R>(nn::backend_for<R, Backend>()) {}
+};
 
 // While alive, `set` is active; kernels other than tiles run as avx512 under amx.
 class Active {
@@ -541,10 +542,10 @@ TEST_CASE("tiles: a first layer of few outputs is not theirs") {
         return same_bits(stepped(model, kernels::Set::amx), stepped(model, kernels::Set::avx512));
     };
     CHECK(alike(nn::Mclr<784, 10>{}));
-    CHECK(alike(nn::Mlp<float>({784, 10})));
+    CHECK(alike(nn::mlp({784, 10})));
     if (!kernels::supported(kernels::Set::amx)) return;
     CHECK_FALSE(alike(nn::Dnn<784, 100, 10>{}));
-    CHECK_FALSE(alike(nn::Mlp<float>({784, 100, 10})));
+    CHECK_FALSE(alike(nn::mlp({784, 100, 10})));
 }
 
 TEST_CASE("bytes: in every other set, and for terms that tiles do not have, they are widened first") {

@@ -29,9 +29,12 @@ using support::toy_data;
 namespace {
 using Net = nn::Dnn<Toy::width, 6, Toy::classes>;
 constexpr Settings usual{.seed = 3, .batch = 5, .rounds = 8};
-using Normed = nn::Network<
-    float, Toy::width,
-    nn::Sequential<nn::Linear<Toy::width, 6>, nn::LayerNorm<6>, nn::LeakyRelu, nn::Linear<6, Toy::classes>>>;
+struct NormedRecipe {
+    static constexpr nn::Shape in = Toy::width;
+    static constexpr auto layers =
+        nn::chain(nn::Linear{6}, nn::GroupNorm{}, nn::LeakyRelu{}, nn::Linear{Toy::classes});
+};
+using Normed = nn::Fixed<NormedRecipe>;
 
 }  // namespace
 

@@ -11,7 +11,6 @@
 
 #include <tessera/method/fedrep.hpp>
 #include <tessera/nn/any_model.hpp>
-#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/sample/everyone.hpp>
 #include <tessera/sample/uniform.hpp>
@@ -269,9 +268,9 @@ TEST_CASE("repeatable, any number of threads, over the wire, resumed, relabelled
     CHECK(support::broken_laws<FedPac<>, Net>({.lambda = 0.5, .collaborate = false}) == "");
 }
 
-TEST_CASE("Mlp and a model chosen at run time give the bits of the network") {
+TEST_CASE("a network of run-time widths and a model chosen at run time give the bits of the network") {
     Run run{{}, toy_data(), {}, usual};
-    Federation<FedPac<>, nn::Mlp<>> loose{nn::Mlp<>{Toy::width, 6, Toy::classes}, toy_data(), {}, usual};
+    Federation<FedPac<>, nn::Network<>> loose{nn::mlp({Toy::width, 6, Toy::classes}), toy_data(), {}, usual};
     Federation<FedPac<>, nn::AnyModel<float>> any{Net{}, toy_data(), {}, usual};
     run.run(3, sample::Uniform{4}), loose.run(3, sample::Uniform{4}), any.run(3, sample::Uniform{4});
     CHECK(run.fingerprint() == loose.fingerprint());
@@ -286,9 +285,9 @@ TEST_CASE("wrong settings and models, and centroids of another shape, are refuse
     using Any = Federation<FedPac<>, nn::AnyModel<float>>;
     CHECK_THROWS_WITH_AS((Any{nn::Mclr<Toy::width, Toy::classes>{}, data, {}}), hidden, ConfigError);
     CHECK_THROWS_WITH_AS((Any{support::Quadratic<float>{}, data, {}}), hidden, ConfigError);
-    using Loose = Federation<FedPac<>, nn::Mlp<>>;
-    CHECK_THROWS_WITH_AS((Loose{nn::Mlp<>{Toy::width, Toy::classes}, data, {}}), hidden, ConfigError);
-    CHECK_NOTHROW((Loose{nn::Mlp<>{Toy::width, 6, Toy::classes}, data, {}}));
+    using Loose = Federation<FedPac<>, nn::Network<>>;
+    CHECK_THROWS_WITH_AS((Loose{nn::mlp({Toy::width, Toy::classes}), data, {}}), hidden, ConfigError);
+    CHECK_NOTHROW((Loose{nn::mlp({Toy::width, 6, Toy::classes}), data, {}}));
 
     const Setup<FedPac<>, Net> setup(Net{}, {}, usual);
     Client<FedPac<>, Net> client(setup, 0, data[0]);

@@ -104,19 +104,18 @@ TEST_CASE("L-SPA-1 and L-GEN-10 RSM with D = 1 is FedAvg with uniform weights, b
 }
 
 TEST_CASE("masks are searched by the gradient as evaluated: dropout has no say") {
-    using First = nn::Linear<Toy::width, 10>;
-    using Last = nn::Linear<10, Toy::classes>;
+    const nn::Linear first{10}, last{Toy::classes};
     const auto initial = initial_parameters(Net{}, Key{1});
-    const auto masks = [&](auto layers, std::uint64_t seed = usual.seed) {
-        using M = nn::Network<float, Toy::width, decltype(layers)>;
-        Federation<Dst, M> run{M{}, toy_data(), Dst{.local = {.rate = 0}}, {.seed = seed, .batch = 5, .rounds = 5}, initial};
+    const auto masks = [&](const auto& layers, std::uint64_t seed = usual.seed) {
+        using M = nn::Network<float>;
+        Federation<Dst, M> run{M(Toy::width, layers), toy_data(), Dst{.local = {.rate = 0}}, {.seed = seed, .batch = 5, .rounds = 5}, initial};
         run.round(sample::Everyone{});
         std::vector<Mask> all;
         for (Id k = 0; k < 6; ++k) all.push_back(run.server().mask(k));
         return all;
     };
-    const nn::Sequential<First, nn::LeakyRelu, Last> plain;
-    CHECK(masks(nn::Sequential<First, nn::LeakyRelu, nn::Dropout, Last>{}) == masks(plain));
+    const auto plain = nn::chain(first, nn::LeakyRelu{}, last);
+    CHECK(masks(nn::chain(first, nn::LeakyRelu{}, nn::Dropout{}, last)) == masks(plain));
     CHECK(masks(plain, 4) != masks(plain));  // other batches
 }
 

@@ -106,11 +106,11 @@ TEST_CASE("convolutions lose whole filters if asked to, other tensors single wei
 TEST_CASE("clients prune filters of a network with convolutions, which then are gone whole") {
     constexpr std::size_t half = Toy::width / 2;  // pictures of two rows, filters of 2 x 2
     static_assert(2 * half == Toy::width);
-    using Conv = nn::Network<float, Toy::width, nn::Sequential<nn::Conv2d<1, 2, half, 6, 2>, nn::Relu,
-                                                               nn::Linear<6 * (half - 1), Toy::classes>>>;
+    const nn::Network<float> conv(
+        nn::Shape(1, 2, half), nn::chain(nn::Conv2d{.outputs = 6, .kernel = 2}, nn::Relu{}, nn::Linear{Toy::classes}));
     auto pruning = eager;
     pruning.channels = true;
-    Federation<SubFedAvg<>, Conv> run{{}, toy_data(), {.epochs = 2, .pruning = pruning}, usual};
+    Federation<SubFedAvg<>, nn::Network<float>> run{conv, toy_data(), {.epochs = 2, .pruning = pruning}, usual};
     run.run(4, sample::Everyone{});
     std::size_t gone = 0;
     for (Id k = 0; k < 6; ++k)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <tessera/nn/adapter.hpp>
+#include <tessera/nn/recipe.hpp>
 
 #include <doctest/doctest.h>
 
@@ -24,15 +24,13 @@ using support::toy_data;
 
 namespace {
 template <class R, class Start = nn::LastAtZero>
-using Adapted =
-    nn::Network<R, Toy::width,
-                nn::Sequential<nn::Linear<Toy::width, 6>, nn::LeakyRelu, nn::Bottleneck<6, 3, Start>,
-                               nn::Linear<6, Toy::classes>>>;
+nn::Network<R> adapted(Start start = {}) {
+    return {Toy::width, nn::chain(nn::Linear{6}, nn::LeakyRelu{}, nn::bottleneck(3, start), nn::Linear{Toy::classes})};
+}
 template <class R>
 using Base = nn::Dnn<Toy::width, 6, Toy::classes, R>;
 
-static_assert(nn::FusedLayer<nn::Bottleneck<6, 3>, float>);
-static_assert(nn::Bottleneck<6, 3>::width(7) == 0);
+static_assert(nn::output(6, nn::bottleneck(3)) == nn::Shape(6));
 
 template <class M>
 Vec<real<M>> outputs(const M& model, const Vec<real<M>>& w) {
@@ -46,19 +44,17 @@ Vec<real<M>> outputs(const M& model, const Vec<real<M>>& w) {
 TEST_CASE_TEMPLATE("L-ADA-9, L-ALT-11 a fresh adapter leaves the backbone's outputs, bit for bit", R, float, double) {
     const Base<R> plain;
     const auto w = initial_parameters(plain, Key{4});
-    const auto with = [&](const auto& adapted) {
-        return outputs(adapted, nn::grafted(adapted, Key{9}, plain.layout(), w));
-    };
-    CHECK(same_bits(with(Adapted<R>{}), outputs(plain, w)));
-    CHECK_FALSE(same_bits(with(Adapted<R, nn::Near<std::ratio<1, 10>>>{}), outputs(plain, w)));
+    const auto with = [&](const auto& net) { return outputs(net, nn::grafted(net, Key{9}, plain.layout(), w)); };
+    CHECK(same_bits(with(adapted<R>()), outputs(plain, w)));
+    CHECK_FALSE(same_bits(with(adapted<R>(nn::Near{0.1})), outputs(plain, w)));
     // W2 of size 1e-4, W1 h of size 1: the outputs of size 1 move by a few 1e-4 at most.
-    const auto near = with(Adapted<R, nn::Near<std::ratio<1, 10'000>>>{});
+    const auto near = with(adapted<R>(nn::Near{1e-4}));
     CHECK_FALSE(same_bits(near, outputs(plain, w)));
     CHECK(support::distance(near, outputs(plain, w)) < 1e-3);
 }
 
 TEST_CASE("parts and first values: adapters are named as such, the layers around them stay input and head") {
-    const Adapted<float> net;
+    const auto net = adapted<float>();
     std::string parts;
     for (const auto& s : net.layout()) parts.append(name_of(s.part)).append(" ");
     CHECK(parts == "input input adapter adapter adapter adapter head head ");
@@ -75,20 +71,19 @@ TEST_CASE("parts and first values: adapters are named as such, the layers around
 }
 
 TEST_CASE("gradients by differences, and the fused step along them; an adapter may hold a norm and dropout") {
-    CHECK(conformance::check_gradients(Adapted<double>{}).empty());
-    CHECK(conformance::check_gradients(Adapted<float>{}).empty());
-    using Inner = nn::Sequential<nn::LayerNorm<6>, nn::Dropout, nn::Linear<6, 6>>;
-    using Normed = nn::Network<double, Toy::width,
-                               nn::Sequential<nn::Linear<Toy::width, 6>,
-                                              nn::Adapter<Inner, nn::Near<std::ratio<1, 10>>>,
-                                              nn::Linear<6, Toy::classes>>>;
-    CHECK(conformance::check_gradients(Normed{}).empty());
-    CHECK(select<scope::Norm>(Normed::segments).empty());  // a norm inside an adapter is the adapter's
+    CHECK(conformance::check_gradients(adapted<double>()).empty());
+    CHECK(conformance::check_gradients(adapted<float>()).empty());
+    const nn::Network<double> normed(
+        Toy::width, nn::chain(nn::Linear{6},
+                              nn::adapter(nn::chain(nn::GroupNorm{}, nn::Dropout{}, nn::Linear{6}), nn::Near{0.1}),
+                              nn::Linear{Toy::classes}));
+    CHECK(conformance::check_gradients(normed).empty());
+    CHECK(select<scope::Norm>(normed.layout()).empty());  // a norm inside an adapter is the adapter's
 }
 
 TEST_CASE("parameter counts: of one adapter, of one of the eight of the published network, of the zoo") {
-    static_assert(dimension(Layout(nn::Bottleneck<256, 16>::segments)) == 8'464);
-    static_assert(dimension(Layout(nn::Bottleneck<256, 64>::segments)) == 264'704 / 8);
+    static_assert(nn::parameters(256, nn::bottleneck(16)) == 8'464);
+    static_assert(nn::parameters(256, nn::bottleneck(64)) == 264'704 / 8);
     static_assert(nn::AdaptedDnn<784, 100, 10, 32>::parameters == 79'510 + 6'532);
     CHECK(dimension(nn::AdaptedDnn<784, 100, 10, 32>{}) == 86'042);
 }

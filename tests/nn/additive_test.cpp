@@ -96,7 +96,7 @@ TEST_CASE("far-off mixing weights leave one model, without a number that is not 
 }
 
 TEST_CASE("the personal half and the mixing weight are what scope::Adapter selects") {
-    static_assert(Pair<float>::parameters == 69 + 36 + 1);
+    CHECK(dimension(Pair<float>{}) == 69 + 36 + 1);
     const auto own = on<scope::Adapter>(Pair<float>{});
     CHECK(own.size(0) == 37);
     CHECK(own.covers({69, 106}));

@@ -9,7 +9,6 @@
 
 #include <tessera/nn/any_model.hpp>
 #include <tessera/nn/gradient_check.hpp>
-#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/tuned.hpp>
 #include <tessera/nn/zoo.hpp>
 
@@ -24,14 +23,10 @@ using support::same_bits;
 
 namespace {
 using Net = nn::Dnn<5, 4, 3, double>;
-using Deep = nn::Network<double, 5,
-                         nn::Sequential<nn::Linear<5, 6>, nn::LeakyRelu, nn::Linear<6, 4>, nn::LeakyRelu,
-                                        nn::Linear<4, 3>>>;
 using Shallow = nn::Mclr<5, 3, double>;
 static_assert(Model<nn::Aligned<Net>> && CountedModel<nn::Aligned<Net>>);
-static_assert(AlignableModel<Net> && AlignableModel<nn::Mlp<double>> && AlignableModel<nn::AnyModel<double>>);
+static_assert(AlignableModel<Net> && AlignableModel<nn::Network<double>> && AlignableModel<nn::AnyModel<double>>);
 static_assert(!AlignableModel<Shallow> && !AlignableModel<support::Quadratic<>>);
-static_assert(!AlignableModel<nn::Network<double, 5, nn::Linear<5, 3>>>);
 
 template <class R>
 nn::Centroids<R> centroids(std::size_t width = 4) {
@@ -76,7 +71,7 @@ TEST_CASE("one example by hand: the value is lambda |z - c|^2, its slope 2 lambd
     CHECK(slope == Vec<double>{10, 20, 30, 40});
 }
 
-TEST_CASE("gradients by differences, in networks and Mlp, with a class that has no centroid, with weights") {
+TEST_CASE("gradients by differences, in networks of all kinds, with a class that has no centroid, with weights") {
     const Lesson<double> lesson;
     auto c = centroids<double>();
     c.known.set(1, false);
@@ -89,9 +84,8 @@ TEST_CASE("gradients by differences, in networks and Mlp, with a class that has 
                conformance::check_gradients(pulled, weighted).empty();
     };
     CHECK(sound(Net{}));
-    CHECK(sound(Deep{}));
     CHECK(sound(nn::AdaptedDnn<5, 4, 3, 2, double>{}));
-    CHECK(sound(nn::Mlp<double>{5, 6, 4, 3}));
+    CHECK(sound(nn::mlp<double>({5, 6, 4, 3})));
     CHECK(sound(nn::AnyModel<double>(Net{})));
     const nn::Tuned<Net, scope::BelowHead> tuned(Net{}, parameters(Net{}));
     CHECK(sound(tuned));
@@ -138,15 +132,15 @@ TEST_CASE("lambda = 0, or no centroid, is the model's own gradient, bit for bit;
     CHECK(same_bits(gather(pulled, head), gather(plain, head)));
 }
 
-TEST_CASE("Mlp and AnyModel have the bits of the network") {
+TEST_CASE("run-time widths and AnyModel have the bits of the network") {
     const Lesson<float> lesson;
     const nn::Dnn<5, 4, 3> net;
-    const nn::Mlp<> loose{5, 4, 3};
+    const auto loose = nn::mlp({5, 4, 3});
     const nn::AnyModel<float> any(net);
     const auto c = centroids<float>();
     const auto w = parameters(net);
     const auto expected = gradient(nn::Aligned<nn::Dnn<5, 4, 3>>{&net, &c, 0.3}, w, lesson.batch);
-    CHECK(same_bits(gradient(nn::Aligned<nn::Mlp<>>{&loose, &c, 0.3}, w, lesson.batch), expected));
+    CHECK(same_bits(gradient(nn::Aligned<nn::Network<>>{&loose, &c, 0.3}, w, lesson.batch), expected));
     CHECK(same_bits(gradient(nn::Aligned<nn::AnyModel<float>>{&any, &c, 0.3}, w, lesson.batch), expected));
     CHECK_FALSE(same_bits(gradient(nn::Aligned<nn::AnyModel<float>>{&any, &c, 0.2}, w, lesson.batch), expected));
 }
@@ -154,8 +148,8 @@ TEST_CASE("Mlp and AnyModel have the bits of the network") {
 TEST_CASE("models without layers below the last say so") {
     const nn::AnyModel<double> shallow{Shallow{}}, quadratic{support::Quadratic<>{}};
     CHECK(nn::AnyModel<double>(Net{}).aligns());
-    CHECK(nn::Mlp<double>{5, 4, 3}.aligns());
-    CHECK_FALSE(nn::Mlp<double>{5, 3}.aligns());
+    CHECK(nn::mlp<double>({5, 4, 3}).aligns());
+    CHECK_FALSE(nn::mlp<double>({5, 3}).aligns());
     CHECK_FALSE(shallow.aligns());
     CHECK_FALSE(quadratic.aligns());
     const Lesson<double> lesson;

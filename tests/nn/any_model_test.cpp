@@ -23,7 +23,11 @@ using namespace tessera::nn;
 using namespace tessera::support;
 using doctest::Contains;
 
-using Net = Network<float, 9, Sequential<Linear<9, 6>, Relu, Dropout, Linear<6, 3>>>;
+struct NetRecipe {
+    static constexpr Shape in = 9;
+    static constexpr auto layers = chain(Linear{6}, Relu{}, Dropout{}, Linear{3});
+};
+using Net = Fixed<NetRecipe>;
 
 // Nothing but what a model must have.
 struct Bare {
@@ -163,12 +167,14 @@ TEST_CASE("any model: a value; copies and assignment") {
 }
 
 TEST_CASE("any model: holds networks of a single layer too") {
-    const Any any(Network<float, 9, Linear<9, 3>>{});
+    const Network<float> single(9, Linear{3});
+    const Any any(single);
     const Data data;
     const auto w = toy_numbers<float>(30, 1);
     CHECK(written(21, [&](auto out) { any.logits(w, data.batch, out); }) ==
-          written(21, [&](auto out) { Network<float, 9, Linear<9, 3>>{}.logits(w, data.batch, out); }));
-    CHECK_THROWS_WITH_AS(any.feature_width(), Contains("no features"), ConfigError);
+          written(21, [&](auto out) { single.logits(w, data.batch, out); }));
+    CHECK(any.feature_width() == 9);  // it reads the input
+    CHECK_FALSE(any.aligns());
 }
 
 }  // namespace any_model_test

@@ -28,10 +28,13 @@ struct TwoPass {
     void predict(In<Real> x, const Batch<Real>& b, Out<Real> out) const { model.predict(x, b, out); }
 };
 
+struct DeepRecipe {
+    static constexpr nn::Shape in = 37;
+    static constexpr auto layers = nn::chain(nn::Linear{21}, nn::LeakyRelu{}, nn::Linear{9}, nn::Dropout{}, nn::Relu{},
+                                             nn::Linear{13}, nn::Relu{}, nn::Linear{5});
+};
 template <class R>
-using Deep = nn::Network<R, 37,
-                         nn::Sequential<nn::Linear<37, 21>, nn::LeakyRelu, nn::Linear<21, 9>, nn::Dropout, nn::Relu,
-                                        nn::Linear<9, 13>, nn::Relu, nn::Linear<13, 5>>>;
+using Deep = nn::Fixed<DeepRecipe, R>;
 
 static_assert(FusedModel<nn::Mclr<60, 10>> && FusedModel<nn::Dnn<60, 20, 10, double>> && FusedModel<Deep<float>>);
 static_assert(!FusedModel<TwoPass<nn::Mclr<60, 10>>>);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <tessera/nn/horizontal.hpp>
+#include <tessera/nn/recipe.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -11,6 +11,7 @@
 #include <tessera/conformance.hpp>
 #include <tessera/method/fedalt.hpp>
 #include <tessera/nn/activation.hpp>
+#include <tessera/nn/layer_check.hpp>
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/network.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -29,21 +30,26 @@ using namespace tessera::nn;
 using namespace tessera::support;
 
 // Five numbers are everybody's, three are private.
-using Branches = Horizontal<5, Sequential<Linear<5, 4>, LeakyRelu>, Linear<3, 2>>;
+constexpr auto branches = horizontal(5, chain(Linear{4}, LeakyRelu{}), Linear{2});
+struct NetRecipe {
+    static constexpr Shape in = 8;
+    static constexpr auto layers = chain(branches, Linear{4});
+};
 template <class R>
-using Net = Network<R, 8, Sequential<Branches, Linear<6, 4>>>;
-// The same below another layer, so that the gradient with respect to its input is asked for.
-using Deep = Network<double, 6, Sequential<Linear<6, 8>, Branches, Linear<6, 4>>>;
+using Net = Fixed<NetRecipe, R>;
 
 }  // namespace
 
 TEST_CASE("each branch reads its slice, and the outputs stand side by side") {
-    const Horizontal<2, Linear<2, 1>, Linear<1, 2>> layer;
-    const std::vector<double> w{1, 10, 0.5, /* own */ 2, 3, -1, -2}, x{1, 2, 3, 4, 5, 6};
-    std::vector<double> y(6), notes(2 * decltype(layer)::notes(3));
-    layer.forward({.batch = 2, .in = 3}, w.data(), x.data(), y.data(), notes.data());
+    const Network<double> net(3, horizontal(2, Linear{1}, Linear{2}));
+    const std::vector<double> w{1, 10, 0.5, /* own */ 2, 3, -1, -2};
+    const auto data = data::Dataset::own(std::vector<double>{1, 2, 3, 4, 5, 6}, {0, 0}, 3);
+    const auto ids = first_ids(2);
+    std::vector<double> y(6);
+    net.logits(w, Batch<double>(data.examples(), ids), y);
     CHECK(y == std::vector<double>{21.5, 5, 7, 54.5, 11, 16});
-    static_assert(decltype(layer)::width(3) == 3 && decltype(layer)::width(2) == 0 && decltype(layer)::width(4) == 0);
+    CHECK_THROWS_WITH_AS(Network<double>(2, horizontal(2, Linear{1}, Linear{2})),
+                         "nn::horizontal: the cut must leave numbers on both sides", ConfigError);
 }
 
 TEST_CASE("the personal branch is an adapter, the shared one keeps its parts") {
@@ -58,7 +64,9 @@ TEST_CASE("the personal branch is an adapter, the shared one keeps its parts") {
 TEST_CASE("gradients agree with differences") {
     CHECK(conformance::check_gradients(Net<double>{}).empty());
     CHECK(conformance::check_gradients(Net<float>{}).empty());
-    CHECK(conformance::check_gradients(Deep{}).empty());
+    // Below another layer, so that the gradient with respect to its input is asked for.
+    CHECK(conformance::check_gradients(Network<double>(6, chain(Linear{8}, branches, Linear{4}))).empty());
+    CHECK(conformance::layer(branches, 8) == conformance::Complaints{});
 }
 
 TEST_CASE("private features reach the server through nobody's branch but the client's own") {

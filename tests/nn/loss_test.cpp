@@ -12,7 +12,8 @@
 #include <tessera/nn/activation.hpp>
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/network.hpp>
-#include <tessera/nn/sequential.hpp>
+#include <tessera/nn/recipe.hpp>
+#include <tessera/nn/zoo.hpp>
 
 #include <support/finite_differences.hpp>
 
@@ -76,10 +77,9 @@ TEST_CASE("its gradient is that of differences, also with weights") {
 }
 
 TEST_CASE("a network with this loss obeys the laws of models") {
-    using Net = nn::Network<double, 2, nn::Sequential<nn::Linear<2, 5>, nn::LeakyRelu, nn::Linear<5, classes>>,
-                            BinaryCrossEntropy>;
+    const nn::Network<double, BinaryCrossEntropy> net(2, nn::recipe::dnn(5, classes));
     const auto data = several();
-    CHECK(conformance::check_gradients(Net{}, Batch<double>(data.examples(), four)).empty());
+    CHECK(conformance::check_gradients(net, Batch<double>(data.examples(), four)).empty());
 }
 
 TEST_CASE("scores of any size give finite losses, and predictions that keep their digits") {

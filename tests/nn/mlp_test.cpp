@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A network of run-time widths: every bit of the one compiled for them.
-#include <tessera/nn/mlp.hpp>
+#include <tessera/nn/zoo.hpp>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,6 @@
 
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/any_model.hpp>
-#include <tessera/nn/zoo.hpp>
 #include <tessera/rule/step.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -35,15 +34,12 @@ using namespace tessera::nn;
 using namespace tessera::support;
 using doctest::Contains;
 
+struct DeepRecipe {
+    static constexpr Shape in = 37;
+    static constexpr auto layers = chain(Linear{21}, LeakyRelu{}, Linear{9}, LeakyRelu{}, Linear{13}, LeakyRelu{}, Linear{5});
+};
 template <class R>
-using Deep =
-    Network<R, 37,
-            Sequential<Linear<37, 21>, LeakyRelu, Linear<21, 9>, LeakyRelu, Linear<9, 13>, LeakyRelu, Linear<13, 5>>>;
-
-template <class R>
-constexpr bool offers_all = Model<Mlp<R>> && FusedModel<Mlp<R>> && CountedModel<Mlp<R>> && LogitModel<Mlp<R>> &&
-                            FeatureModel<Mlp<R>> && !InitializedModel<Mlp<R>>;
-static_assert(offers_all<float> && offers_all<double>);
+using Deep = Fixed<DeepRecipe, R>;
 
 template <class R, class F>
 Vec<R> written(std::size_t n, F&& f) {
@@ -61,7 +57,7 @@ bool same_layout(Layout a, Layout b) {
 
 // All that a model offers, on a whole batch, a weighted one and a part of it.
 template <class M>
-void check_same_bits(const M& fixed, const Mlp<real<M>>& loose, const data::Dataset& pool) {
+void check_same_bits(const M& fixed, const Network<real<M>>& loose, const data::Dataset& pool) {
     using R = real<M>;
     const auto ids = first_ids(pool.size());
     const auto weights = toy_numbers<R>(pool.size(), 5);
@@ -114,18 +110,18 @@ data::Dataset bytes_dataset(std::size_t size, std::size_t width, std::size_t cla
 TEST_CASE("run-time widths have the bits of compiled ones, in every kernel set") {
     for_each_kernel_set([](std::string_view set) {
         CAPTURE(set);
-        check_same_bits(Deep<float>{}, Mlp<float>({37, 21, 9, 13, 5}), toy_dataset<float>(12, 37, 5));
-        check_same_bits(Deep<double>{}, Mlp<double>({37, 21, 9, 13, 5}), toy_dataset<double>(12, 37, 5));
-        check_same_bits(Mclr<16, 3>{}, Mlp<float>({16, 3}), toy_dataset<float>(12, 16, 3));  // rows read in place
-        check_same_bits(Mclr<60, 10>{}, Mlp<float>({60, 10}), toy_dataset<double>(12, 60, 10));
-        check_same_bits(Dnn<60, 20, 10>{}, Mlp<float>({60, 20, 10}), toy_dataset<float>(12, 60, 10));
-        check_same_bits(Dnn<784, 100, 10>{}, Mlp<float>({784, 100, 10}), bytes_dataset(12, 784, 10));
-        check_same_bits(Dnn<60, 20, 10, double>{}, Mlp<double>({60, 20, 10}), bytes_dataset(12, 60, 10));
+        check_same_bits(Deep<float>{}, mlp<float>({37, 21, 9, 13, 5}), toy_dataset<float>(12, 37, 5));
+        check_same_bits(Deep<double>{}, mlp<double>({37, 21, 9, 13, 5}), toy_dataset<double>(12, 37, 5));
+        check_same_bits(Mclr<16, 3>{}, mlp<float>({16, 3}), toy_dataset<float>(12, 16, 3));  // rows read in place
+        check_same_bits(Mclr<60, 10>{}, mlp<float>({60, 10}), toy_dataset<double>(12, 60, 10));
+        check_same_bits(Dnn<60, 20, 10>{}, mlp<float>({60, 20, 10}), toy_dataset<float>(12, 60, 10));
+        check_same_bits(Dnn<784, 100, 10>{}, mlp<float>({784, 100, 10}), bytes_dataset(12, 784, 10));
+        check_same_bits(Dnn<60, 20, 10, double>{}, mlp<double>({60, 20, 10}), bytes_dataset(12, 60, 10));
     });
 }
 
 TEST_CASE("parameter counts are those of the published sizes") {
-    const auto count = [](std::initializer_list<std::size_t> widths) { return dimension(Mlp<float>(widths)); };
+    const auto count = [](std::initializer_list<std::size_t> widths) { return dimension(mlp<float>(widths)); };
     CHECK(count({784, 10}) == 7'850);
     CHECK(count({784, 62}) == 48'670);
     CHECK(count({60, 10}) == 610);
@@ -136,7 +132,7 @@ TEST_CASE("parameter counts are those of the published sizes") {
 }
 
 TEST_CASE("its gradient is the slope of its loss") {
-    const Mlp<double> model({5, 6, 4, 3}, 0.2);
+    const auto model = mlp<double>({5, 6, 4, 3}, 0.2);
     const auto pool = toy_dataset<double>(7, 5, 3);
     const auto ids = first_ids(7);
     const Batch<double> batch(pool.examples(), ids);
@@ -152,12 +148,12 @@ TEST_CASE("its gradient is the slope of its loss") {
     CHECK(relative_error(g, slopes) < 1e-6);  // see finite_differences.hpp: the differences are good to about 1e-9
     CHECK(loss > 0);
     std::vector<double> other(w.size());  // negative control: the slope of the activation counts
-    Mlp<double>({5, 6, 4, 3}, 0.1).gradient(w, batch, other);
+    mlp<double>({5, 6, 4, 3}, 0.1).gradient(w, batch, other);
     CHECK(relative_error(other, slopes) > 1e-3);
 }
 
 TEST_CASE("it steps in one call only what it can") {
-    const Mlp<float> model({8, 5, 4});
+    const auto model = mlp<float>({8, 5, 4});
     const Mask mask(dimension(model), true);
     CHECK(model.fuses({.rate = 1}));
     CHECK(model.fuses({.terms = {.on = select<scope::Input>(model.layout())}}));
@@ -175,20 +171,20 @@ TEST_CASE("a federation of run-time widths ends in the bits of the compiled one,
         return run.fingerprint().hex();
     };
     const auto compiled = end_of(Dnn<Toy::width, 6, Toy::classes>{});
-    CHECK(end_of(Mlp<float>({Toy::width, 6, Toy::classes})) == compiled);
-    CHECK(end_of(AnyModel<float>(Mlp<float>({Toy::width, 6, Toy::classes}))) == compiled);
-    CHECK(end_of(Mlp<float>({Toy::width, 7, Toy::classes})) != compiled);
+    CHECK(end_of(mlp<float>({Toy::width, 6, Toy::classes})) == compiled);
+    CHECK(end_of(AnyModel<float>(mlp<float>({Toy::width, 6, Toy::classes}))) == compiled);
+    CHECK(end_of(mlp<float>({Toy::width, 7, Toy::classes})) != compiled);
 }
 
 TEST_CASE("widths that cannot be, and examples of another width, are refused with a sentence") {
     using Widths = std::vector<std::size_t>;
-    CHECK_THROWS_WITH_AS(Mlp<float>(Widths{}), Contains("too few"), ConfigError);
-    CHECK_THROWS_WITH_AS(Mlp<float>(Widths{5}), Contains("too few"), ConfigError);
-    CHECK_THROWS_WITH_AS(Mlp<float>(Widths{5, 0, 3}), Contains("a width is 0"), ConfigError);
+    CHECK_THROWS_WITH_AS(mlp<float>(Widths{}), Contains("too few"), ConfigError);
+    CHECK_THROWS_WITH_AS(mlp<float>(Widths{5}), Contains("too few"), ConfigError);
+    CHECK_THROWS_WITH_AS(mlp<float>(Widths{5, 0, 3}), Contains("a width is 0"), ConfigError);
     const std::size_t huge = std::size_t{1} << 40;
-    CHECK_THROWS_WITH_AS(Mlp<float>(Widths{huge, huge}), Contains("more than memory can hold"), ConfigError);
+    CHECK_THROWS_WITH_AS(mlp<float>(Widths{huge, huge}), Contains("than memory can hold"), ConfigError);
 
-    const Mlp<float> model({8, 3});
+    const auto model = mlp<float>({8, 3});
     const auto pool = toy_dataset<float>(4, 9, 3);
     const auto ids = first_ids(4);
     std::vector<float> w(dimension(model)), out(w.size());

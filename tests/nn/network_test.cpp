@@ -27,8 +27,17 @@ using namespace tessera;
 using namespace tessera::nn;
 using namespace tessera::support;
 
-using Deep =
-    Network<double, 5, Sequential<Linear<5, 6>, Relu, Dropout, Sequential<Linear<6, 4>, LeakyRelu>, Linear<4, 3>>>;
+struct DeepRecipe {
+    static constexpr Shape in = 5;
+    static constexpr auto layers =
+        chain(Linear{6}, Relu{}, Dropout{}, chain(Linear{4}, LeakyRelu{}), Linear{3});
+};
+using Deep = Fixed<DeepRecipe, double>;
+struct SingleRecipe {
+    static constexpr Shape in = 5;
+    static constexpr auto layers = Linear{3};
+};
+using Single = Fixed<SingleRecipe, double>;
 
 template <class M>
 std::vector<real<M>> gradient(const M& model, const std::vector<real<M>>& w, const Batch<real<M>>& batch) {
@@ -134,7 +143,7 @@ struct Started : Mine {
 static_assert(InitializedModel<Started>);
 
 static_assert(Model<Deep> && LogitModel<Deep> && FeatureModel<Deep> && CountedModel<Deep>);
-static_assert(!InitializedModel<Deep> && FusedModel<Deep> && FusedModel<Network<double, 5, Linear<5, 3>>>);
+static_assert(!InitializedModel<Deep> && FusedModel<Deep> && FusedModel<Single>);
 static_assert(Model<Mclr<5, 3>> && Model<Dnn<5, 4, 3>>);
 
 }  // namespace
@@ -176,7 +185,7 @@ TEST_CASE("gradients by differences: models, batches, weights, draws, kernel set
             CHECK(gradient_error(Mclr<5, 3, double>{}, batch) < tolerance);
             CHECK(gradient_error(Dnn<5, 4, 3, double>{}, batch) < tolerance);
             CHECK(gradient_error(Deep{}, batch) < tolerance);
-            CHECK(gradient_error(Network<double, 5, Linear<5, 3>>{}, batch) < tolerance);
+            CHECK(gradient_error(Single{}, batch) < tolerance);
         }
     });
 }
@@ -285,8 +294,7 @@ TEST_CASE("features are what the last layer reads") {
     std::vector<double> features(7 * 4, std::nan(""));
     model.features(w, batch, features);
     std::vector<double> z(7 * 3);
-    Linear<4, 3>{}.forward(Call{.batch = 7, .in = 4}, w.data() + 36 + 28, features.data(), z.data(),
-                           static_cast<double*>(nullptr));
+    backend::Simd::affine(static_cast<const double*>(features.data()), w.data() + 64, w.data() + 76, z.data(), 7, 4, 3);
     CHECK(z == logits(model, w, batch));
 
     const Mclr<5, 3, double> shallow;  // reads the inputs themselves
@@ -296,8 +304,8 @@ TEST_CASE("features are what the last layer reads") {
     const auto expected = batch.inputs();
     CHECK(inputs == std::vector<double>(expected.begin(), expected.end()));
 
-    // One layer alone has nothing in front of it.
-    static_assert(!FeatureModel<Network<double, 5, Linear<5, 3>>> && LogitModel<Network<double, 5, Linear<5, 3>>>);
+    CHECK(Single{}.feature_width() == 5);  // one layer alone has nothing in front of it
+    static_assert(!AlignableModel<Single> && LogitModel<Single>);
 }
 
 TEST_CASE("parameter counts are those of the model zoo") {
@@ -317,12 +325,11 @@ TEST_CASE("the first layer is the input, the last one the head, the rest is body
           Names{"0.weight input", "0.bias input", "3.0.weight body", "3.0.bias body", "4.weight head", "4.bias head"});
     // The only layer is the head, whether or not a Sequential holds it.
     CHECK(part_names(Mclr<5, 3>{}.layout()) == Names{"0.weight head", "0.bias head"});
-    CHECK(part_names(Network<float, 5, Linear<5, 3>>{}.layout()) == Names{"weight head", "bias head"});
+    CHECK(part_names(Single{}.layout()) == Names{"weight head", "bias head"});
     // Nested blocks: the first and last layers inside them.
-    using Blocks =
-        Network<float, 5, Sequential<Sequential<Linear<5, 4>, Relu, Linear<4, 4>>, Sequential<Linear<4, 3>>>>;
-    CHECK(part_names(Blocks{}.layout()) == Names{"0.0.weight input", "0.0.bias input", "0.2.weight body",
-                                                 "0.2.bias body", "1.0.weight head", "1.0.bias head"});
+    const Network<float> blocks(5, chain(chain(Linear{4}, Relu{}, Linear{4}), chain(Linear{3})));
+    CHECK(part_names(blocks.layout()) == Names{"0.0.weight input", "0.0.bias input", "0.2.weight body",
+                                               "0.2.bias body", "1.0.weight head", "1.0.bias head"});
 }
 
 TEST_CASE("operations of a forward pass, by hand") {
@@ -414,7 +421,7 @@ TEST_CASE("a step is not fused when it clips, has a mask, or cuts a layer in two
     CHECK_FALSE(fuses(Where::range(36, 63)));
     CHECK_FALSE(fuses(Where::range(35, 64)));
     CHECK(fuses(Where::none()));
-    const Network<double, 5, Linear<5, 3>> single;
+    const Single single;
     CHECK(single.fuses(Step<double>{}));
     CHECK_FALSE(single.fuses(Step<double>{.terms = {.on = Where::range(0, 15)}}));  // weights without biases
 }
@@ -430,21 +437,18 @@ TEST_CASE("an empty batch has no loss and no gradient") {
 }
 
 TEST_CASE("settings of layers reach the network") {
-    Dropout heavy;
-    heavy.rate = 0.75;
-    using Net = Network<double, 400, Sequential<Dropout, Linear<400, 2>>>;
-    const Net net{Sequential<Dropout, Linear<400, 2>>(heavy, {})};
+    const auto net = [](Dropout first) { return Network<double>(400, chain(first, Linear{2})); };
     const auto data = data::Dataset::own(std::vector<double>(400, 1.0), {0}, 2);
     const auto ids = first_ids(1);
     const Key draw{1};
     const Batch<double> batch(data.examples(), ids, {}, &draw);
-    const auto dropped = [&](const Net& model) {  // of the 400 numbers that the last layer reads
+    const auto dropped = [&](const Network<double>& model) {  // of the 400 numbers that the last layer reads
         std::vector<double> features(400);
         model.features(std::vector<double>(802), batch, features);
         return static_cast<double>(std::count(features.begin(), features.end(), 0.0));
     };
-    CHECK(std::abs(dropped(net) - 300) < 35);    // binomial, deviation 8.7
-    CHECK(std::abs(dropped(Net{}) - 200) < 40);  // deviation 10
+    CHECK(std::abs(dropped(net({.rate = 0.75})) - 300) < 35);    // binomial, deviation 8.7
+    CHECK(std::abs(dropped(net({})) - 200) < 40);  // deviation 10
 }
 
 TEST_CASE("initial parameters are uniform within 1/sqrt(fan_in), keyed, or the model's own") {

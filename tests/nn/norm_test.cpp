@@ -13,10 +13,12 @@
 
 #include <tessera/conformance.hpp>
 #include <tessera/nn/activation.hpp>
+#include <tessera/nn/layer_check.hpp>
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/network.hpp>
 
 #include <support/finite_differences.hpp>
+#include <support/one_layer.hpp>
 #include <support/toy_numbers.hpp>
 
 namespace norm_test {
@@ -27,46 +29,24 @@ using namespace tessera;
 using namespace tessera::nn;
 using namespace tessera::support;
 
-template <class L>
-std::vector<double> outputs(const L& layer, const Call& call, const std::vector<double>& w,
-                            const std::vector<double>& x) {
-    std::vector<double> y(call.batch * L::width(call.in), std::numeric_limits<double>::quiet_NaN());
-    std::vector<double> notes(call.batch * L::notes(call.in));
-    layer.forward(call, w.data(), x.data(), y.data(), notes.data());
-    return y;
-}
-double inner(const std::vector<double>& a, const std::vector<double>& b) {
-    double sum = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-    return sum;
-}
-// The worst error of both gradients of <dy, layer(x)>.
-template <class L>
-double gradient_error(const L& layer, std::size_t in, double tampered = 0) {
-    const Call call{.batch = 3, .in = in};
-    const auto w = toy_numbers<double>(dimension(Layout(L::segments)), 1), x = toy_numbers<double>(3 * in, 2),
-               dy = toy_numbers<double>(3 * in, 3);
-    std::vector<double> y(3 * in), notes(3 * L::notes(in)), dx(x.size(), std::nan("")), dw(w.size(), std::nan(""));
-    layer.forward(call, w.data(), x.data(), y.data(), notes.data());
-    layer.backward(call, w.data(), x.data(), y.data(), notes.data(), dy.data(), dx.data(), dw.data());
-    dw.front() *= 1 + tampered;
-    const auto by_input = [&](const std::vector<double>& at) { return inner(dy, outputs(layer, call, w, at)); };
-    const auto by_weight = [&](const std::vector<double>& at) { return inner(dy, outputs(layer, call, at, x)); };
-    return std::max(relative_error(dx, finite_differences(by_input, x)),
-                    relative_error(dw, finite_differences(by_weight, w)));
+std::vector<double> outputs(const GroupNorm& layer, Shape in, const std::vector<double>& w, const std::vector<double>& x) {
+    return OneLayer<GroupNorm>(layer, in, w, x).y();
 }
 
+struct NormedRecipe {
+    static constexpr Shape in = 8;
+    static constexpr auto layers = chain(Linear{6}, GroupNorm{}, LeakyRelu{}, Linear{4});
+};
 template <class R>
-using Normed = Network<R, 8, Sequential<Linear<8, 6>, LayerNorm<6>, LeakyRelu, Linear<6, 4>>>;
+using Normed = Fixed<NormedRecipe, R>;
 
 }  // namespace
 
 TEST_CASE("scale 1 and shift 0 give mean 0 and variance 1 in every group") {
-    const GroupNorm<6, 2, 4> layer;
-    const Call call{.batch = 2, .in = 24};
+    const Shape in(6, 2, 2);
     std::vector<double> w(12, 0.0);
     std::fill_n(w.begin(), 6, 1.0);
-    const auto y = outputs(layer, call, w, toy_numbers<double>(48, 4));
+    const auto y = outputs(GroupNorm{2}, in, w, toy_numbers<double>(48, 4));
     for (std::size_t group = 0; group < 4; ++group) {
         double mean = 0, square = 0;
         for (std::size_t j = 0; j < 12; ++j) {
@@ -77,26 +57,24 @@ TEST_CASE("scale 1 and shift 0 give mean 0 and variance 1 in every group") {
         CHECK(square == doctest::Approx(1).epsilon(1e-4));  // eps = 1e-5 beside a variance near 1/3
         CHECK(square < 1);                                  // and it does act
     }
-    const auto whole = outputs(GroupNorm<6, 1, 4>{}, call, w, toy_numbers<double>(48, 4));
+    const auto whole = outputs(GroupNorm{1}, in, w, toy_numbers<double>(48, 4));
     CHECK(relative_error(y, whole) > 1e-3);  // the grouping matters
 }
 
 TEST_CASE("an affine change of a group's inputs changes nothing, scale and shift act per channel") {
-    const GroupNorm<4, 2> layer{.eps = 0};
-    const Call call{.batch = 1, .in = 4};
+    const GroupNorm layer{.groups = 2, .eps = 0};
     const std::vector<double> w{1, 2, 3, 4, 10, 20, 30, 40}, x{1, 3, -1, 5}, moved{7 + 2 * 1, 7 + 2 * 3, -1, 5};
-    const auto y = outputs(layer, call, w, x);
+    const auto y = outputs(layer, 4, w, x);
     CHECK(y == std::vector<double>{10 - 1, 20 + 2, 30 - 3, 40 + 4});
-    CHECK(outputs(layer, call, w, moved) == y);
+    CHECK(outputs(layer, 4, w, moved) == y);
 }
 
 TEST_CASE("gradients agree with differences in double") {
-    constexpr double tolerance = 1e-6;  // see finite_differences.hpp: the differences are good to about 1e-9
-    CHECK(gradient_error(LayerNorm<5>{}, 5) < tolerance);
-    CHECK(gradient_error(GroupNorm<6, 3>{}, 6) < tolerance);
-    CHECK(gradient_error(GroupNorm<4, 2, 3>{}, 12) < tolerance);
-    CHECK(gradient_error(GroupNorm<4, 4, 3>{}, 12) < tolerance);  // a group for each channel
-    CHECK(gradient_error(LayerNorm<5>{}, 5, 1e-3) > 1e-4);
+    const conformance::Complaints none;
+    CHECK(conformance::layer(GroupNorm{1}, 5) == none);
+    CHECK(conformance::layer(GroupNorm{3}, 6) == none);
+    CHECK(conformance::layer(GroupNorm{2}, Shape(4, 1, 3)) == none);
+    CHECK(conformance::layer(GroupNorm{4}, Shape(4, 3, 1)) == none);  // a group for each channel
 }
 
 TEST_CASE("in a network: parts, first values, fused steps") {

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include <tessera/nn/any_model.hpp>
+#include <tessera/nn/conv.hpp>
 #include <tessera/nn/norm.hpp>
+#include <tessera/nn/recurrent.hpp>
 #include <tessera/nn/zoo.hpp>
 
 #include <support/finite_differences.hpp>
@@ -29,11 +31,14 @@ namespace {
 constexpr std::size_t rows = 9, width = 5, classes = 3;
 
 // Three blocks, the second a layer with its norm; ReLU and dropout between blocks are not routed.
+struct NetRecipe {
+    static constexpr nn::Shape in = width;
+    static constexpr auto layers =
+        nn::chain(nn::Linear{7}, nn::LeakyRelu{}, nn::Dropout{}, nn::chain(nn::Linear{6}, nn::GroupNorm{}),
+                  nn::LeakyRelu{}, nn::Linear{classes});
+};
 template <class R>
-using Net = nn::Network<R, width,
-                        nn::Sequential<nn::Linear<width, 7>, nn::LeakyRelu, nn::Dropout,
-                                       nn::Block<nn::Linear<7, 6>, nn::LayerNorm<6>>, nn::LeakyRelu,
-                                       nn::Linear<6, classes>>>;
+using Net = nn::Fixed<NetRecipe, R>;
 
 template <class R>
 std::vector<R> shares(std::size_t blocks, std::uint64_t seed) {
@@ -276,10 +281,38 @@ TEST_CASE("what is kept of a pass replaces all before the first mix, and nothing
     run(q0, &kept);
     CHECK(kept.holds);
     CHECK(run(other, &kept) == run(other, nullptr));
-    kept.numbers[0] += 1;  // the first output of the first block
+    for (float& v : kept.numbers) v += 1;  // outputs of the first block among them
     CHECK(run(other, &kept) != run(other, nullptr));
     kept.holds = false;
     CHECK(run(other, &kept) == run(other, nullptr));
+}
+
+TEST_CASE("blocks of any kind: residual ones, adapters, an LSTM, shared parameters, by differences") {
+    const auto by_differences = [](const nn::Network<double>& net) {
+        const auto data = support::toy_dataset<double>(4, net.input_width(), net.outputs());
+        const auto ids = first_ids(4);
+        const Batch<double> batch(data.examples(), ids);
+        const std::size_t d = dimension(net), blocks = net.routes(MixAt::layer).blocks, n = 2 * d + 4 * blocks;
+        auto x = toy_numbers<double>(n, 7);  // w_g, w_l and the shares
+        for (std::size_t k = 2 * d; k < n; ++k) x[k] = 0.5 + 0.4 * x[k];
+        const auto loss = [&](const std::vector<double>& at, Out<double> dw_g, Out<double> dw_l, Out<double> dq0) {
+            const In<double> all(at);
+            Given<double> routing(all.subspan(2 * d), blocks, dq0);
+            return net.routed_gradient(all.first(d), all.subspan(d, d), routing, batch, dw_g, dw_l);
+        };
+        std::vector<double> g(n);
+        const Out<double> out(g);
+        loss(x, out.first(d), out.subspan(d, d), out.subspan(2 * d));
+        return support::relative_error(
+            g, support::finite_differences([&](const auto& at) { return loss(at, {}, {}, {}); }, x));
+    };
+    using namespace nn;
+    const auto block = residual(chain(Conv2d{.outputs = 3, .kernel = 3, .pad = 1}, GroupNorm{}));
+    CHECK(by_differences(Network<double>(nn::Shape(1, 4, 3), chain(Conv2d{.outputs = 3, .kernel = 1}, block, LeakyRelu{}, block,
+                                                                   Linear{3}))) < 1e-6);
+    CHECK(by_differences(Network<double>(5, chain(Linear{6}, bottleneck(2, Near{0.5}), LeakyRelu{}, again(2, Linear{6}),
+                                                  Linear{3}))) < 1e-6);
+    CHECK(by_differences(Network<double>(nn::Shape(4, 2), chain(Lstm{3}, Lstm{3}, Linear{2}))) < 1e-6);
 }
 
 TEST_CASE("a model chosen at run time routes with the same bits; one without blocks says so") {

@@ -7,7 +7,6 @@
 
 #include <tessera/contracts/rule.hpp>
 #include <tessera/nn/any_model.hpp>
-#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/sparse.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/rule/sgd.hpp>
@@ -77,15 +76,15 @@ std::size_t large_vectors(const M& model, Arithmetic how) {
 
 TEST_CASE("a warm sparse visit asks the heap for nothing") {
     check_warm_visit(nn::Dnn<60, 40, 10>{});
-    check_warm_visit(nn::Mlp<float>({60, 40, 10}));
-    check_warm_visit(nn::Mlp<float>({60, 40, 30, 10}));
+    check_warm_visit(nn::mlp({60, 40, 10}));
+    check_warm_visit(nn::mlp({60, 40, 30, 10}));
 }
 
 TEST_CASE("on sparse layers nothing is as large as the model") {
     CHECK(large_vectors(nn::Dnn<300, 100, 10>{}, Arithmetic::sparse) == 0);
-    CHECK(large_vectors(nn::Mlp<float>({300, 100, 10}), Arithmetic::sparse) == 0);
-    CHECK(large_vectors(nn::Mlp<float>({300, 100, 10}), Arithmetic::table) == 0);
-    CHECK(large_vectors(nn::Mlp<float>({300, 100, 10}), Arithmetic::dense) > 0);  // the counter does count
+    CHECK(large_vectors(nn::mlp({300, 100, 10}), Arithmetic::sparse) == 0);
+    CHECK(large_vectors(nn::mlp({300, 100, 10}), Arithmetic::table) == 0);
+    CHECK(large_vectors(nn::mlp({300, 100, 10}), Arithmetic::dense) > 0);  // the counter does count
 }
 
 }  // namespace sparse_heap_test

@@ -34,14 +34,21 @@ template <class R>
 constexpr double rounding = std::is_same_v<R, float> ? 2e-5 : 1e-13;  // sums of 50 numbers near 1, four layers deep
 
 // Sparse layers next to each other, layers that work by rows between them, and one that draws.
+struct DeepRecipe {
+    static constexpr Shape in = 37;
+    static constexpr auto layers = chain(Linear{50}, LeakyRelu{}, Linear{33}, Relu{}, Dropout{}, Linear{20}, GroupNorm{},
+                                         Relu{}, Linear{5});
+};
 template <class R>
-using Deep = Network<R, 37,
-                     Sequential<Linear<37, 50>, LeakyRelu, Linear<50, 33>, Relu, Dropout, Linear<33, 20>,
-                                LayerNorm<20>, Relu, Linear<20, 5>>>;
+using Deep = Fixed<DeepRecipe, R>;
 template <class R>
-using Small = Network<R, 9, Sequential<Linear<9, 7>, LeakyRelu, Linear<7, 4>>>;
+using Small = Dnn<9, 7, 4, R>;
+struct BehindRecipe {  // a layer without parameters first
+    static constexpr Shape in = 12;
+    static constexpr auto layers = chain(Relu{}, Linear{6}, Linear{3});
+};
 template <class R>
-using Behind = Network<R, 12, Sequential<Relu, Linear<12, 6>, Linear<6, 3>>>;  // a layer without parameters first
+using Behind = Fixed<BehindRecipe, R>;
 
 Mask random_mask(std::size_t size, double density, std::uint64_t seed) {
     Mask mask(size);
@@ -147,7 +154,7 @@ TEST_CASE("the table looks at the share of active weights, the outputs and the b
         CHECK_FALSE(nn::detail::sparse_pays(tenths * 10 + 1, 100, outputs, batch));
     }
     // What it says is what runs.
-    using Wide = Network<float, 37, Sequential<Linear<37, 50>, LeakyRelu, Linear<50, 40>>>;
+    using Wide = Dnn<37, 50, 40>;
     const auto gradient = [](std::size_t batch, Arithmetic how) {
         const Place<Wide> at(batch, 0.5);
         Vec<float> out(at.packed.size());

@@ -138,8 +138,8 @@ TEST_CASE("its layout names the tuned segments as the whole model does") {
           "2.0.weight:adapter 2.0.bias:adapter 2.2.weight:adapter 2.2.bias:adapter 3.weight:head 3.bias:head ");
     const nn::Tuned<nn::AnyModel<float>, scope::Chosen> chosen(Net<float>{}, backbone<float>(), "input");
     CHECK(dimension(chosen) == Toy::width * 6 + 6);
-    using Normed = nn::Network<float, 4, nn::Sequential<nn::Linear<4, 6>, nn::LayerNorm<6>, nn::Linear<6, 3>>>;
-    const nn::Tuned<Normed> normed(Normed{}, initial_parameters(Normed{}, Key{1}));
+    const nn::Network<float> net(4, nn::chain(nn::Linear{6}, nn::GroupNorm{}, nn::Linear{3}));
+    const nn::Tuned<nn::Network<float>> normed(net, initial_parameters(net, Key{1}));
     CHECK(dimension(normed) == 12 + 21);  // norm and head, apart from each other or not
 }
 

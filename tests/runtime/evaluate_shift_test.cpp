@@ -15,7 +15,7 @@
 #include <tessera/method/local.hpp>
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/network.hpp>
-#include <tessera/nn/sequential.hpp>
+#include <tessera/nn/recipe.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -64,7 +64,11 @@ Federation<Me, Net> trained(const Me& method) {
 }
 
 // Two labels, each the sign of a feature of its own.
-using Marker = nn::Network<float, 2, nn::Sequential<nn::Linear<2, 2>>, nn::BinaryCrossEntropy>;
+struct MarkerRecipe {
+    static constexpr nn::Shape in = 2;
+    static constexpr auto layers = nn::chain(nn::Linear{2});
+};
+using Marker = nn::Fixed<MarkerRecipe, float, nn::BinaryCrossEntropy>;
 data::FederatedDataset marked_points() {
     std::vector<float> rows;
     std::vector<std::uint8_t> marks;

@@ -23,7 +23,6 @@
 #include <tessera/method/fedprox.hpp>
 #include <tessera/method/local.hpp>
 #include <tessera/nn/any_model.hpp>
-#include <tessera/nn/mlp.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/privacy/noise.hpp>
 #include <tessera/runtime/federation.hpp>
@@ -375,7 +374,7 @@ TEST_CASE("a model and its data that do not fit are refused before round one") {
     using Any = nn::AnyModel<float>;
     CHECK_THROWS_WITH_AS((Federation<FedAvg<>, Any>{nn::Mclr<5, 4>{}, data, {}, usual}),
                          "client 0 has examples of 8 numbers, the model reads 5", ConfigError);
-    CHECK_THROWS_WITH_AS((Federation<FedAvg<>, Any>{nn::Mlp<float>({7, 5, 4}), data, {}, usual}),
+    CHECK_THROWS_WITH_AS((Federation<FedAvg<>, Any>{nn::mlp({7, 5, 4}), data, {}, usual}),
                          "client 0 has examples of 8 numbers, the model reads 7", ConfigError);
     CHECK_NOTHROW((Federation<FedAvg<>, Any>{Net{}, data, {}, usual}));
 

@@ -117,15 +117,14 @@ TEST_CASE("branches alone and routed, pooled over sound clients; q0 by block") {
 }
 
 TEST_CASE("costs of the paper's net: router, operations, one branch more for soft routing") {
-    using Dnn3 = nn::Network<float, 784,
-                             nn::Sequential<nn::Linear<784, 512>, nn::Relu, nn::Linear<512, 512>, nn::Relu,
-                                            nn::Linear<512, 512>, nn::Relu, nn::Linear<512, 10>>>;
+    using Dnn3 = nn::Network<float>;
+    const Dnn3 dnn3 = nn::mlp({784, 512, 512, 512, 10}, 0);
     using Method = Flow<gate::Chain<350, 150, 50>>;
     std::vector<float> rows(2 * 784);
     data::Split split;
     split.clients.push_back({.train = {0, 1}, .key = 1});
     const data::FederatedDataset data{data::Dataset::own(std::move(rows), std::vector<std::int32_t>{0, 1}, 10), split};
-    Federation<Method, Dnn3> run{{}, data, {}, {}};
+    Federation<Method, Dnn3> run{dnn3, data, {}, {}};
     const auto cost = routing_cost_of(run);
     CHECK(cost.model == 932'362);
     CHECK(cost.router == 336'158);
@@ -134,7 +133,7 @@ TEST_CASE("costs of the paper's net: router, operations, one branch more for sof
     CHECK(cost.router_flops == 2.0 * (784 * 350 + 350 * 150 + 150 * 50 + 50 * 2 + 2 * (350 + 150 + 50)) +
                                    (350 + 150 + 50 + 2 + 3 * 2));
     CHECK(cost.soft_flops() - cost.hard_flops() == cost.model_flops);
-    CHECK(cost.model_flops == Dnn3{}.forward_flops());
+    CHECK(cost.model_flops == dnn3.forward_flops());
 }
 
 TEST_CASE("costs of every variant are what its visits send and its clients answer with") {

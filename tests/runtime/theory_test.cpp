@@ -181,14 +181,13 @@ TEST_CASE("a network's constants: the same bits for any number of threads, and t
 TEST_CASE("dropout is off: the constants are those of the network without it") {
     const auto data = support::toy_data();
     const auto initial = initial_parameters(nn::Dnn<8, 6, 4, double>{}, Key{1});
-    const auto constants = [&](auto layers) {
-        using M = nn::Network<double, 8, decltype(layers)>;
-        return theory_constants(Federation<Alt, M>{M{}, data, Alt{}, {.seed = 2, .batch = 5}, initial});
+    const auto constants = [&](const auto& layers) {
+        using M = nn::Network<double>;
+        return theory_constants(Federation<Alt, M>{M(8, layers), data, Alt{}, {.seed = 2, .batch = 5}, initial});
     };
-    using First = nn::Linear<8, 6>;
-    using Last = nn::Linear<6, 4>;
-    const auto with = constants(nn::Sequential<First, nn::LeakyRelu, nn::Dropout, Last>{});
-    const auto without = constants(nn::Sequential<First, nn::LeakyRelu, Last>{});
+    const nn::Linear first{6}, last{4};
+    const auto with = constants(nn::chain(first, nn::LeakyRelu{}, nn::Dropout{}, last));
+    const auto without = constants(nn::chain(first, nn::LeakyRelu{}, last));
     CHECK(with.sigma_u == doctest::Approx(without.sigma_u).epsilon(1e-12));  // the same sums, rounded elsewhere
     CHECK(with.sigma_v == doctest::Approx(without.sigma_v).epsilon(1e-12));
     CHECK(with.delta == doctest::Approx(without.delta).epsilon(1e-12));

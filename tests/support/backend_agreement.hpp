@@ -54,7 +54,7 @@ std::string disagreement(std::size_t batch, std::size_t in, std::size_t out, R t
 template <class Backend, class R>
 double step_error() {
     const auto net = []<class B, class T>(B*, T*) {
-        return nn::Network<T, 19, nn::Sequential<nn::Linear<19, 17, B>, nn::LeakyRelu, nn::Linear<17, 5, B>>>{};
+        return nn::Network<T>(19, nn::recipe::dnn(17, 5), nn::backend_for<T, B>());
     };
     const auto ours = net(static_cast<Backend*>(nullptr), static_cast<R*>(nullptr));
     const auto exact = net(static_cast<backend::Reference*>(nullptr), static_cast<double*>(nullptr));

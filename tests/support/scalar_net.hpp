@@ -3,7 +3,6 @@
 // enough to be done on paper.
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <string>
@@ -16,20 +15,24 @@
 namespace tessera::support {
 
 struct Times {
-    static constexpr std::array<Segment, 1> segments{Segment{.name = "w"}};
-    static constexpr std::size_t width(std::size_t in) { return in; }
-    static constexpr std::size_t notes(std::size_t) { return 0; }
-    static constexpr double flops(std::size_t) { return 1; }
-    template <class R>
-    void forward(const nn::Call& call, const R* w, const R* x, R* y, R*) const {
-        for (std::size_t i = 0; i < call.batch; ++i) y[i] = w[0] * x[i];
+    static constexpr Offers offers{};
+
+    constexpr void infer(nn::Spec& s) const {
+        s.parameter({.name = "w"});
+        s.out = s.in[0];
+        s.backward_reads = nn::Reads::x;
+        s.flops = 1;
     }
     template <class R>
-    void backward(const nn::Call& call, const R* w, const R* x, const R*, const R*, const R* dy, R* dx, R* dw) const {
-        if (dw) dw[0] = 0;
-        for (std::size_t i = 0; i < call.batch; ++i) {
-            if (dw) dw[0] += dy[i] * x[i];
-            if (dx) dx[i] = dy[i] * w[0];
+    void forward(const nn::Pass<R>& p) const {
+        for (std::size_t i = 0; i < p.batch; ++i) p.y[i] = p.w[0] * p.x()[i];
+    }
+    template <class R>
+    void backward(const nn::Pass<R>& p) const {
+        if (p.dw) p.dw[0] = 0;
+        for (std::size_t i = 0; i < p.batch; ++i) {
+            if (p.dw) p.dw[0] += p.dy[i] * p.x()[i];
+            if (p.dx()) p.dx()[i] = p.dy[i] * p.w[0];
         }
     }
 };
@@ -53,11 +56,15 @@ template <std::size_t Blocks>
 struct ScalarNet;
 template <>
 struct ScalarNet<1> {
-    using type = nn::Network<double, 1, nn::Sequential<Times>, HalfSquare>;
+    static constexpr nn::Shape in = 1;
+    static constexpr auto layers = nn::chain(Times{});
+    using type = nn::Fixed<ScalarNet, double, HalfSquare>;
 };
 template <>
 struct ScalarNet<2> {
-    using type = nn::Network<double, 1, nn::Sequential<Times, Times>, HalfSquare>;
+    static constexpr nn::Shape in = 1;
+    static constexpr auto layers = nn::chain(Times{}, Times{});
+    using type = nn::Fixed<ScalarNet, double, HalfSquare>;
 };
 
 // One client with these examples.

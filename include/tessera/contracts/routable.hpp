@@ -98,7 +98,7 @@ consteval bool check_routable() {
     constexpr bool fits = RoutableModel<M>;
     static_assert(fits,
                   "tessera::RoutableModel: the method routes examples through blocks, so the model needs `routes`, "
-                  "`routed_gradient`, `routed_predict` and `hard_predict`; nn::Network over a Sequential has them");
+                  "`routed_gradient`, `routed_predict` and `hard_predict`; nn::Network has them");
     return fits;
 }
 

@@ -89,6 +89,10 @@ inline constexpr Offers clipped = bit(43);        // clips(clip), clipped_sum(x,
 inline constexpr Offers sparse = bit(44);         // sparse(mask, batch, arithmetic)
 inline constexpr Offers routed = bit(45);         // routes(mix), routed_gradient, routed_predict, hard_predict
 
+// Of a layer (nn/layer.hpp).
+inline constexpr Offers step = bit(50);     // void step(pass, w, update) const: dx, then gradient and update at once
+inline constexpr Offers factors = bit(51);  // Factors<R> factors(pass, example, room) const: an example's weight gradient
+
 // Of a predictor, as `serve` gives it: how its parameters can be written to a file (runtime/export.hpp).
 inline constexpr Offers parameters = bit(46);  // parameters: a Vec<R>, the model's own
 inline constexpr Offers whole = bit(47);       // whole(): a Vec<R>, the model's own

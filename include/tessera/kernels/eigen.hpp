@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// backend::Eigen: the matrix work of a layer by Eigen. nn::Linear<784, 100, backend::Eigen>.
+// backend::Eigen: the matrix work of a layer by Eigen. nn::backend_for<float, backend::Eigen>().
 //
 // It agrees with the reference loops within the rounding of a sum; bits differ from backend::Simd's, and Eigen's own
 // speed depends on the flags a program is compiled with.

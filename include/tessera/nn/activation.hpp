@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 
 #include <tessera/kernels/dropout.hpp>
@@ -14,56 +13,64 @@ namespace tessera::nn {
 
 // y = x for x > 0, slope * x otherwise.
 struct LeakyRelu {
-    static constexpr std::array<Segment, 0> segments{};
-    static constexpr std::size_t width(std::size_t in) { return in; }
-    static constexpr double flops(std::size_t) { return 0; }  // not counted
     double slope = 0.1;
 
-    static constexpr std::size_t notes(std::size_t) { return 0; }
-    template <class R>
-    void forward(const Call& call, const R*, const R* x, R* y, R*) const {
-        kernels::leaky_relu(x, y, call.batch * call.in, static_cast<R>(slope));
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        s.out = s.in[0];
+        s.in_place = s.pointwise = true;
+        s.expect(slope >= 0, "nn::LeakyRelu: a slope is 0 or more");  // so that y > 0 exactly where x > 0
+        s.backward_reads = Reads::y;
     }
     template <class R>
-    void backward(const Call& call, const R*, const R* x, const R*, const R*, const R* dy, R* dx, R*) const {
-        if (dx) kernels::leaky_relu_gradient(x, dy, dx, call.batch * call.in, static_cast<R>(slope));
+    void forward(const Pass<R>& p) const {
+        kernels::leaky_relu(p.x(), p.y, p.read(), static_cast<R>(slope));
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        if (p.dx()) kernels::leaky_relu_gradient(static_cast<const R*>(p.y), p.dy, p.dx(), p.read(), R(slope));
     }
 };
 
 struct Relu {
-    static constexpr std::array<Segment, 0> segments{};
-    static constexpr std::size_t width(std::size_t in) { return in; }
-    static constexpr double flops(std::size_t) { return 0; }  // not counted
-    static constexpr std::size_t notes(std::size_t) { return 0; }
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const { LeakyRelu{.slope = 0}.infer(s); }
     template <class R>
-    void forward(const Call& call, const R*, const R* x, R* y, R*) const {
-        kernels::leaky_relu(x, y, call.batch * call.in, R(0));
+    void forward(const Pass<R>& p) const {
+        LeakyRelu{.slope = 0}.forward(p);
     }
     template <class R>
-    void backward(const Call& call, const R*, const R* x, const R*, const R*, const R* dy, R* dx, R*) const {
-        if (dx) kernels::leaky_relu_gradient(x, dy, dx, call.batch * call.in, R(0));
+    void backward(const Pass<R>& p) const {
+        LeakyRelu{.slope = 0}.backward(p);
     }
 };
 
 // Zeroes a number with probability `rate` and scales the others by 1/(1-rate); the identity in evaluation.
 struct Dropout {
-    static constexpr std::array<Segment, 0> segments{};
-    static constexpr std::size_t width(std::size_t in) { return in; }
-    static constexpr double flops(std::size_t) { return 0; }  // not counted
     double rate = 0.5;
 
-    static constexpr std::size_t notes(std::size_t in) { return in; }  // the factors
-    template <class R>
-    void forward(const Call& call, const R*, const R* x, R* y, R* notes) const {
-        const std::size_t n = call.batch * call.in;
-        if (call.training) kernels::fill_dropout(call.draw, rate, Out<R>(notes, n));
-        else std::fill_n(notes, n, R(1));
-        for (std::size_t i = 0; i < n; ++i) y[i] = x[i] * notes[i];
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        s.expect(rate >= 0 && rate < 1, "nn::Dropout: a rate lies in [0, 1)");
+        s.out = s.in[0];
+        s.note(s.out.size());  // the factors
+        s.in_place = true;
+        s.backward_reads = Reads::nothing;
     }
     template <class R>
-    void backward(const Call& call, const R*, const R*, const R*, const R* notes, const R* dy, R* dx, R*) const {
-        if (!dx) return;
-        for (std::size_t i = 0; i < call.batch * call.in; ++i) dx[i] = dy[i] * notes[i];
+    void forward(const Pass<R>& p) const {
+        if (p.training) kernels::fill_dropout(p.draw(), rate, tessera::Out<R>(p.note(0), p.read()));
+        else std::fill_n(p.note(0), p.read(), R(1));
+        const R* factors = p.note(0);
+        for (std::size_t i = 0; i < p.read(); ++i) p.y[i] = p.x()[i] * factors[i];
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        const R* factors = p.note(0);
+        for (std::size_t i = 0; p.dx() && i < p.read(); ++i) p.dx()[i] = p.dy[i] * factors[i];
     }
 };
 

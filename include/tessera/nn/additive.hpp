@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <tessera/contracts/model.hpp>
 #include <tessera/core/error.hpp>
@@ -30,36 +31,31 @@ template <LogitModel Shared, LogitModel Own>
     requires std::same_as<real<Shared>, real<Own>>
 class Additive {
     using R = real<Shared>;
-    static constexpr std::size_t shared_size = dimension(Layout(Shared::segments)),
-                                 own_size = dimension(Layout(Own::segments));
 
 public:
     using Real = R;
     static constexpr Offers offers =
         offer::input_width | offer::when(CountedModel<Shared> && CountedModel<Own>, offer::forward_flops);
-    static constexpr std::size_t inputs = Shared::inputs;
-    static_assert(inputs == Own::inputs, "tessera::nn::Additive: both models must read the same examples");
-    static constexpr std::size_t parameters = shared_size + own_size + 1;
-    static constexpr auto segments = [] {
-        std::array<Segment, Shared::segments.size() + Own::segments.size() + 1> all{};
-        std::size_t n = 0;
-        for (const auto& s : Shared::segments) all[n++] = placed(s, "shared.", 0);
-        for (auto s : Own::segments) {
-            s.part = Part::adapter;
-            all[n++] = placed(s, "own.", shared_size);
-        }
-        all[n] = {.name = "mix", .part = Part::adapter, .offset = shared_size + own_size};
-        return all;
-    }();
 
     explicit Additive(Mix mix = Mix::probabilities, Shared shared = {}, Own own = {})
-        : mix_(mix), shared_(std::move(shared)), own_(std::move(own)) {
+        : mix_(mix), shared_(std::move(shared)), own_(std::move(own)), shared_size_(dimension(shared_)),
+          own_size_(dimension(own_)) {
+        if (tessera::input_width(shared_) != tessera::input_width(own_))
+            throw ConfigError("the shared model reads " + std::to_string(tessera::input_width(shared_)) +
+                              " numbers, the personal one " + std::to_string(tessera::input_width(own_)));
         if (shared_.outputs() != own_.outputs())
             throw ConfigError("the shared model has " + std::to_string(shared_.outputs()) +
                               " outputs, the personal one " + std::to_string(own_.outputs()));
+        for (const auto& s : shared_.layout()) segments_.push_back(placed(s, "shared.", 0));
+        for (Segment s : own_.layout()) {
+            s.part = Part::adapter;
+            segments_.push_back(placed(s, "own.", shared_size_));
+        }
+        segments_.push_back({.name = "mix", .part = Part::adapter, .offset = shared_size_ + own_size_});
     }
 
-    Layout layout() const { return segments; }
+    Layout layout() const { return segments_; }
+    std::size_t input_width() const { return tessera::input_width(shared_); }
     std::size_t outputs() const { return shared_.outputs(); }
     double forward_flops() const
         requires(CountedModel<Shared> && CountedModel<Own>)
@@ -70,9 +66,9 @@ public:
     double gradient(In<R> w, const Batch<R>& batch, Out<R> out) const {
         Halves run(*this, w, batch);
         const double loss = mix_ == Mix::logits ? mixed_logits(run, batch) : mixed_probabilities(run, batch);
-        shared_.pullback(w.first(shared_size), batch, run.shared, out.first(shared_size));
-        own_.pullback(w.subspan(shared_size, own_size), batch, run.own, out.subspan(shared_size, own_size));
-        out[parameters - 1] = run.da * run.a * (1 - run.a);
+        shared_.pullback(w.first(shared_size_), batch, run.shared, out.first(shared_size_));
+        own_.pullback(w.subspan(shared_size_, own_size_), batch, run.own, out.subspan(shared_size_, own_size_));
+        out[shared_size_ + own_size_] = run.da * run.a * (1 - run.a);
         return loss;
     }
     void predict(In<R> w, const Batch<R>& batch, Out<R> out) const {
@@ -99,9 +95,9 @@ private:
         R a, da = 0;
 
         Halves(const Additive& model, In<R> w, const Batch<R>& batch)
-            : shared(batch.size() * model.outputs()), own(shared.size()), a(1 / (1 + std::exp(-w[parameters - 1]))) {
-            model.shared_.logits(w.first(shared_size), batch, shared);
-            model.own_.logits(w.subspan(shared_size, own_size), batch, own);
+            : shared(batch.size() * model.outputs()), own(shared.size()), a(1 / (1 + std::exp(-w.back()))) {
+            model.shared_.logits(w.first(model.shared_size_), batch, shared);
+            model.own_.logits(w.subspan(model.shared_size_, model.own_size_), batch, own);
         }
         static Out<R> row(Vec<R>& z, std::size_t i, std::size_t classes) {
             return Out<R>(z).subspan(i * classes, classes);
@@ -152,6 +148,8 @@ private:
     Mix mix_;
     Shared shared_;
     Own own_;
+    std::size_t shared_size_, own_size_;
+    std::vector<Segment> segments_;
 };
 
 }  // namespace tessera::nn

@@ -1,80 +1,115 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layers on planes of Height x Width numbers, channels first: convolution and pooling. Weights are
-// [Out][In][Kernel][Kernel] as in torch checkpoints.
+// Layers on planes, channels first: convolution and pooling. Weights are [outputs][channels][kernel][kernel] as in torch
+// checkpoints.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 
 #include <tessera/core/arena.hpp>
-#include <tessera/core/layout.hpp>
 #include <tessera/kernels/conv.hpp>
 #include <tessera/kernels/pool.hpp>
 #include <tessera/nn/layer.hpp>
 
 namespace tessera::nn {
 
-template <std::size_t In, std::size_t Height, std::size_t Width, std::size_t Out, std::size_t Kernel,
-          std::size_t Stride = 1, std::size_t Pad = 0>
-class Conv2d {
-    static_assert(Kernel > 0 && Stride > 0, "tessera::nn::Conv2d: a kernel and its stride are at least 1");
-    static_assert(Kernel <= Height + 2 * Pad && Kernel <= Width + 2 * Pad,
-                  "tessera::nn::Conv2d: the kernel is larger than the planes with their margins");
-    static constexpr kernels::ConvShape shape{In, Height, Width, Kernel, Stride, Pad};
-    static constexpr std::size_t weights = Out * shape.taps(), parameters = weights + Out;
+struct Conv2d {
+    std::size_t outputs = 1, kernel = 3, stride = 1, pad = 0;
+    bool bias = true;
 
-public:
-    static constexpr std::size_t rows = shape.rows(), columns = shape.columns();
-    static constexpr std::array<Segment, 2> segments{
-        Segment{.name = "weight", .offset = 0, .shape = {Out, In, Kernel, Kernel}, .rank = 4, .fan_in = shape.taps()},
-        Segment{.name = "bias", .offset = weights, .shape = {Out, 1, 1, 1}, .rank = 1, .fan_in = shape.taps()}};
-    static constexpr std::size_t width(std::size_t in) { return in == shape.image() ? Out * shape.pixels() : 0; }
-    static constexpr std::size_t notes(std::size_t) { return 0; }
-    static constexpr double flops(std::size_t) {
-        return (2.0 * static_cast<double>(shape.taps()) + 1) * static_cast<double>(Out * shape.pixels());
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        const auto [channels, height, width] = s.in[0].sizes;
+        if (!s.expect(s.in[0].rank == 3,
+                      "nn::Conv2d: it reads planes; say the shape of the input as channels, height, width") ||
+            !s.expect(outputs > 0 && kernel > 0 && stride > 0, "nn::Conv2d: outputs, kernel and stride are at least 1") ||
+            !s.expect(kernel <= height + 2 * pad && kernel <= width + 2 * pad,
+                      "nn::Conv2d: the kernel is larger than the planes with their margins"))
+            return;
+        const kernels::ConvShape c = shape(s.in[0]);
+        s.parameter({.name = "weight", .shape = {outputs, channels, kernel, kernel}, .rank = 4, .fan_in = c.taps()});
+        if (bias) s.parameter({.name = "bias", .shape = {outputs, 1, 1, 1}, .rank = 1, .fan_in = c.taps()});
+        s.out = Shape(outputs, c.rows(), c.columns());
+        s.backward_reads = Reads::x;
+        s.flops = (2.0 * static_cast<double>(c.taps()) + (bias ? 1 : 0)) * static_cast<double>(outputs * c.pixels());
+    }
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        const Scratch<R> none(bias ? 0 : outputs);
+        std::fill_n(none.data(), none.size(), R(0));
+        p.on->conv(p.x(), p.w, bias ? p.weight(1) : none.data(), p.y, p.batch, shape(p.in()), outputs);
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        const kernels::ConvShape c = shape(p.in());
+        if (p.dw) {
+            const Scratch<R> both(bias ? 0 : p.spec->parameters + outputs);
+            p.on->conv_weight_gradient(p.dy, p.x(), bias ? p.dw : both.data(), p.batch, c, outputs);
+            if (!bias) std::copy_n(both.data(), p.spec->parameters, p.dw);
+        }
+        if (p.dx()) p.on->conv_input_gradient(p.dy, p.w, p.dx(), p.batch, c, outputs);
     }
 
-    template <class R>
-    void forward(const Call& call, const R* w, const R* x, R* y, R*) const {
-        kernels::conv(x, w, w + weights, y, call.batch, shape, Out);
-    }
-    template <class R>
-    void backward(const Call& call, const R* w, const R* x, const R*, const R*, const R* dy, R* dx, R* dw) const {
-        if (dw) kernels::conv_weight_gradient(dy, x, dw, call.batch, shape, Out);
-        if (dx) kernels::conv_input_gradient(dy, w, dx, call.batch, shape, Out);
-    }
-    template <class R>
-    void step(const Call& call, R* w, const R* x, const R*, const R*, const R* dy, R* dx, const Update<R>& u) const {
-        if (dx) kernels::conv_input_gradient(dy, w, dx, call.batch, shape, Out);
-        if (!u.moves(parameters)) return;
-        const Scratch<R> dw(parameters);  // every image adds to all of it
-        kernels::conv_weight_gradient(dy, x, dw.data(), call.batch, shape, Out);
-        kernels::update(w, dw.data(), u.pulls.toward, u.pulls.also, u.pulls.velocity, parameters, R(1), u.numbers);
+private:
+    constexpr kernels::ConvShape shape(const Shape& in) const {
+        return {in.sizes[0], in.sizes[1], in.sizes[2], kernel, stride, pad};
     }
 };
 
-// The largest of Kernel x Kernel numbers; windows do not overlap, and rows and columns left over are not seen.
-template <std::size_t Channels, std::size_t Height, std::size_t Width, std::size_t Kernel = 2>
-class MaxPool2d {
-    static_assert(Kernel > 0 && Kernel <= Height && Kernel <= Width,
-                  "tessera::nn::MaxPool2d: a window is at least 1 and at most a plane");
+// The largest of kernel x kernel numbers; windows do not overlap, and rows and columns left over are not seen.
+struct MaxPool2d {
+    std::size_t kernel = 2;
 
-public:
-    static constexpr std::size_t rows = Height / Kernel, columns = Width / Kernel;
-    static constexpr std::array<Segment, 0> segments{};
-    static constexpr std::size_t width(std::size_t in) {
-        return in == Channels * Height * Width ? Channels * rows * columns : 0;
-    }
-    static constexpr std::size_t notes(std::size_t) { return 0; }
-    static constexpr double flops(std::size_t) { return 0; }  // not counted
+    static constexpr Offers offers = offer::nothing;
 
-    template <class R>
-    void forward(const Call& call, const R*, const R* x, R* y, R*) const {
-        kernels::max_pool(x, y, call.batch * Channels, Height, Width, Kernel);
+    constexpr void infer(Spec& s) const {
+        const auto [channels, height, width] = s.in[0].sizes;
+        if (!s.expect(s.in[0].rank == 3,
+                      "nn::MaxPool2d: it reads planes; say the shape of the input as channels, height, width") ||
+            !s.expect(kernel > 0 && kernel <= height && kernel <= width,
+                      "nn::MaxPool2d: a window is at least 1 and at most a plane"))
+            return;
+        s.out = Shape(channels, height / kernel, width / kernel);
     }
     template <class R>
-    void backward(const Call& call, const R*, const R* x, const R* y, const R*, const R* dy, R* dx, R*) const {
-        if (dx) kernels::max_pool_gradient(x, y, dy, dx, call.batch * Channels, Height, Width, Kernel);
+    void forward(const Pass<R>& p) const {
+        const auto [channels, height, width] = p.in().sizes;
+        kernels::max_pool(p.x(), p.y, p.batch * channels, height, width, kernel);
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        const auto [channels, height, width] = p.in().sizes;
+        if (p.dx())
+            kernels::max_pool_gradient(p.x(), static_cast<const R*>(p.y), p.dy, p.dx(), p.batch * channels, height,
+                                       width, kernel);
+    }
+};
+
+// The mean of each plane: a vector of as many numbers as there are channels.
+struct MeanPool {
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        s.expect(s.in[0].rank == 3,
+                 "nn::MeanPool: it reads planes; say the shape of the input as channels, height, width");
+        s.out = Shape(s.in[0].sizes[0]);
+        s.backward_reads = Reads::nothing;
+    }
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        const std::size_t plane = p.in().sizes[1] * p.in().sizes[2];
+        for (std::size_t c = 0; c < p.written(); ++c) {
+            R sum = 0;
+            for (std::size_t j = 0; j < plane; ++j) sum += p.x()[c * plane + j];
+            p.y[c] = sum / static_cast<R>(plane);
+        }
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        const std::size_t plane = p.in().sizes[1] * p.in().sizes[2];
+        for (std::size_t c = 0; p.dx() && c < p.written(); ++c)
+            std::fill_n(p.dx() + c * plane, plane, p.dy[c] / static_cast<R>(plane));
     }
 };
 

@@ -1,95 +1,244 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layer: a stateless piece of a network, from rows of `in` numbers to rows of `width(in)` numbers.
+// Layer: a small struct of settings that says what it does to a shape and computes it, in both directions.
 //
-//   static constexpr std::array<Segment, P> segments     its parameters, offsets counted from its own start
-//   static constexpr std::size_t width(std::size_t in)   numbers out per example
-//   static constexpr std::size_t notes(std::size_t in)   numbers per example that forward leaves for backward
-//   forward(call, w, x, y, notes)
-//   backward(call, w, x, y, notes, dy, dx, dw)           writes (never adds to) all of dx and dw; null: not wanted
+//   static constexpr Offers offers = offer::nothing;          what it can do beyond the three functions; compulsory
+//   constexpr void infer(Spec&) const                         shapes, parameters, what backward reads
+//   template <class R> void forward(const Pass<R>&) const     writes y and its notes
+//   template <class R> void backward(const Pass<R>&) const    writes, never adds to, all of dx and dw; null: not wanted
 //
-// Matrices are row-major, one row an example. A layer made of layers (Sequential, a residual block, a
-// routed block, an adapter) keeps what its children need in its notes and is a layer again.
+// What it may offer (a name that is listed and absent, or there and not listed, does not compile):
+//
+//   offer::step      void step(const Pass<R>&, R* w, const Update<R>&) const      dx, then gradient and update at once
+//   offer::factors   Factors<R> factors(const Pass<R>&, std::size_t example, R* room) const
+//                    the weight gradient of one example as a product of two thin matrices, at most `positions` rows high
+//
+// A layer that offers nothing still trains in fused steps, is clipped, masked, routed and frozen: the passes (walk.hpp,
+// clipped.hpp, masked.hpp, routing.hpp) have an answer for every layer. Sizes come from what a layer reads, so one struct
+// serves constant expressions and widths that are known at run time.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 
+#include <tessera/core/error.hpp>
 #include <tessera/core/layout.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/core/random.hpp>
-#include <tessera/kernels/amx.hpp>
-#include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/vector.hpp>
+#include <tessera/nn/backend.hpp>
+#include <tessera/nn/shape.hpp>
 
 namespace tessera::nn {
 
-// The circumstances of one forward or backward pass.
-struct Call {
-    std::size_t batch = 0, in = 0;
-    bool training = false;
-    Key draw{};  // keyed by batch and by the layer's place, so forward and backward see the same draw
+// Where a layer stands in nested recipes: the number of its element in each chain, outermost first. Its random draws
+// are keyed by that, so they do not move when a layer is added behind it.
+struct Path {
+    std::array<std::uint16_t, 12> numbers{};
+    std::size_t depth = 0;
 
-    Call child(std::size_t index, std::size_t width) const { return {batch, width, training, draw(index)}; }
+    constexpr void enter(std::size_t number) {
+        if (depth == numbers.size()) throw ConfigError("nn: recipes nest at most 12 deep");
+        numbers[depth++] = static_cast<std::uint16_t>(number);
+    }
+    constexpr void leave() { --depth; }
+    Key draw(Key key) const {
+        for (std::size_t i = 0; i < depth; ++i) key = key(numbers[i]);
+        return key;
+    }
 };
 
-template <class L, class R>
-concept Layer = std::copyable<L> && requires(const L layer, const Call& call, const R* in, R* out) {
-    { Layout(L::segments) };
-    { L::width(std::size_t{}) } -> std::same_as<std::size_t>;
-    { L::notes(std::size_t{}) } -> std::same_as<std::size_t>;
-    { L::flops(std::size_t{}) } -> std::same_as<double>;  // of a forward pass over one example
-    { layer.forward(call, in, in, out, out) } -> std::same_as<void>;
-    { layer.backward(call, in, in, in, in, in, out, out) } -> std::same_as<void>;
+// What backward reads beside the notes, the parameters and dy. A value that nobody reads again gives its room to others.
+enum class Reads : std::uint8_t { nothing = 0, x = 1, y = 2, both = 3 };
+
+// Filled by infer, in a constant expression or at run time.
+struct Spec {
+    static constexpr std::size_t most_inputs = 4, most_segments = 6, most_notes = 6;
+
+    std::array<Shape, most_inputs> in{};  // given
+    std::size_t inputs = 1;               // given
+    Path path{};                          // given
+    bool* misfit = nullptr;               // given: where to note that something does not fit
+    Shape out{};
+    std::array<Segment, most_segments> segments{};
+    std::size_t parts = 0, parameters = 0;  // segments, and the numbers in them
+    std::array<std::size_t, most_notes> note_sizes{};
+    std::size_t note_count = 0, notes = 0;  // kinds of notes, and the numbers in them, per example
+    std::size_t batch_notes = 0;            // numbers left for backward that belong to the batch
+    Reads backward_reads = Reads::both;
+    bool in_place = false;     // y may lie where x lies, and dx where dy lies
+    bool pointwise = false;    // acts number by number, so their order does not matter
+    bool affine = false;       // multiplies rows by its first segment and adds its second, if any: active weights may do
+    bool apart = true;         // examples do not meet (batch norm: false)
+    bool reads_rows = false;   // forward, backward and step take x as `p.rows`, where it may lie in pieces
+    bool reads_bytes = false;  // and in bytes
+    double flops = 0;          // of a forward pass over one example
+
+    constexpr void parameter(Segment s) {
+        if (parts == most_segments) throw ConfigError("nn: a layer has at most 6 segments of parameters");
+        s.offset = parameters;
+        parameters = s.end();
+        segments[parts++] = s;
+    }
+    // `n` numbers per example that forward leaves for backward, in p.note(k) for the k-th call: a row for each example.
+    constexpr void note(std::size_t n) {
+        if (note_count == most_notes) throw ConfigError("nn: a layer leaves at most 6 kinds of notes");
+        note_sizes[note_count++] = n;
+        notes += n;
+    }
+    // A ConfigError with this sentence, if not. False only where somebody asks whether layers fit at all; infer may
+    // then return.
+    constexpr bool expect(bool fits, const char* sentence) const {
+        if (!fits && misfit) *misfit = true;
+        else if (!fits) throw ConfigError(sentence);
+        return fits;
+    }
+    constexpr bool reads(Reads what) const {
+        return (static_cast<unsigned>(backward_reads) & static_cast<unsigned>(what)) != 0;
+    }
 };
 
-// Whether backward reads y. A last layer that says it does not lets the gradient in y take its place.
-template <class L>
-inline constexpr bool reads_outputs = [] {
-    if constexpr (requires { L::reads_outputs; }) return L::reads_outputs;
-    else return true;
-}();
-
-// A minibatch where it lies, one pointer a row.
+// One call of a layer: a batch, where it lies, and who multiplies.
 template <class R>
-struct Gathered {
-    const R* const* rows = nullptr;
+struct Pass {
+    const Spec* spec = nullptr;
+    const Backend<R>* on = nullptr;
+    std::size_t batch = 0;
+    bool training = false;
+    Key key{};  // of the batch
+    const R* w = nullptr;
+    Rows<R> rows{};  // the first input
+    std::array<const R*, Spec::most_inputs> xs{};
+    R* y = nullptr;
+    R *notes = nullptr, *batch_notes = nullptr;
+    std::size_t noted = 0, example = 0;  // examples that the notes have rows for, and the first of this pass
+    const R* dy = nullptr;
+    std::array<R*, Spec::most_inputs> dxs{};
+    R* dw = nullptr;
+
+    const Shape& in(std::size_t k = 0) const { return spec->in[k]; }
+    const Shape& out() const { return spec->out; }
+    const R* x(std::size_t k = 0) const { return xs[k]; }
+    R* dx(std::size_t k = 0) const { return dxs[k]; }
+    const R* weight(std::size_t k) const { return w + spec->segments[k].offset; }
+    R* slope(std::size_t k) const { return dw ? dw + spec->segments[k].offset : nullptr; }
+    R* note(std::size_t k) const {
+        std::size_t before = 0;
+        for (std::size_t i = 0; i < k; ++i) before += spec->note_sizes[i];
+        return notes + noted * before + example * spec->note_sizes[k];
+    }
+    // Numbers in x and in y.
+    std::size_t read() const { return batch * in().size(); }
+    std::size_t written() const { return batch * out().size(); }
+    // The same in forward and backward. It costs a Philox block per level, so ask only if you draw.
+    Key draw() const { return spec->path.draw(key); }
 };
 
-// Refinement: reads a gathered minibatch as well, so the first layer of a network needs no copy of it.
-template <class L, class R>
-concept GatheringLayer =
-    Layer<L, R> && requires(const L layer, const Call& call, const R* in, R* out, Gathered<R> x) {
-        { layer.forward(call, in, x, out, out) } -> std::same_as<void>;
-        { layer.backward(call, in, x, in, in, in, out, out) } -> std::same_as<void>;
-    };
-
-// The same in bytes, which a layer may read as they are.
-struct GatheredBytes {
-    kernels::ByteRows rows{};
-};
-template <class L, class R>
-concept ByteLayer = Layer<L, R> && requires(const L layer, const Call& call, const R* in, R* out, GatheredBytes x) {
-    { layer.forward(call, in, x, out, out) } -> std::same_as<void>;
-    { layer.backward(call, in, x, in, in, in, out, out) } -> std::same_as<void>;
-};
-
-// What a fused step does to the parameters, seen from a layer: pointers and scope counted from its own start.
+// What a fused step does to a layer's parameters, pointers counted from its first one.
 template <class R>
 struct Update {
     kernels::UpdatePulls<R> pulls{};
     kernels::UpdateNumbers<R> numbers{};
-    const Where* on = nullptr;
-    std::size_t offset = 0;  // of the layer in the whole vector
 
-    Update at(std::size_t begin) const { return {pulls.at(begin), numbers, on, offset + begin}; }
-    bool moves(std::size_t parameters) const { return on->touches({offset, offset + parameters}); }
+    Update at(std::size_t begin) const { return {pulls.at(begin), numbers}; }
+    void operator()(R* w, const R* dw, std::size_t n) const {
+        kernels::update(w, dw, pulls.toward, pulls.also, pulls.velocity, n, R(1), numbers);
+    }
 };
 
-// Refinement: gradient and update of its parameters in one pass, without storing the gradient.
-//   step(call, w, x, y, notes, dy, dx, update)     dx is taken before w moves
-template <class L, class R>
-concept FusedLayer = Layer<L, R> && requires(const L layer, const Call& call, const R* in, R* out, const Update<R>& u) {
-    { layer.step(call, out, in, in, in, in, out, u) } -> std::same_as<void>;
+// dW = left^T right: `count` rows of `out` and of `in` numbers. The bias, if there is one, has the sum of the left rows.
+template <class R>
+struct Factors {
+    std::size_t count = 1;
+    const R* left = nullptr;
+    const R* right = nullptr;
 };
+
+namespace detail {
+
+struct LayerNames {
+    int step, factors;
+};
+template <class L> concept names_step = !requires { &tessera::detail::Probed<L, LayerNames>::step; };
+template <class L> concept names_factors = !requires { &tessera::detail::Probed<L, LayerNames>::factors; };
+
+}  // namespace detail
+
+}  // namespace tessera::nn
+
+namespace tessera::detail {
+template <class L>
+consteval bool layer_is_spelt() {
+    if constexpr (StatesOffers<L>) {
+        static_assert(agrees<L>(nn::detail::names_step<L>, offer::step),
+                      "tessera::nn: `step` must be a member of the layer and be listed in its `offers`, or neither");
+        static_assert(agrees<L>(nn::detail::names_factors<L>, offer::factors),
+                      "tessera::nn: `factors` must be a member of the layer and be listed in its `offers`, or neither");
+    }
+    return true;
+}
+}  // namespace tessera::detail
+
+namespace tessera::nn {
+
+// The three functions, one sentence at a time, and the offers.
 template <class L, class R>
-concept Steppable = FusedLayer<L, R> || (Layer<L, R> && L::segments.empty());
+consteval bool check_layer() {
+    constexpr bool infer = requires(const L layer, Spec& s) { layer.infer(s); };
+    constexpr bool forward = requires(const L layer, const Pass<R>& p) { layer.forward(p); };
+    constexpr bool backward = requires(const L layer, const Pass<R>& p) { layer.backward(p); };
+    constexpr bool offers = tessera::detail::StatesOffers<L>;
+    static_assert(infer, "tessera::nn: a layer needs `constexpr void infer(Spec&) const`, which says what comes out");
+    static_assert(forward, "tessera::nn: a layer needs `template <class R> void forward(const Pass<R>&) const`");
+    static_assert(backward, "tessera::nn: a layer needs `template <class R> void backward(const Pass<R>&) const`, which "
+                            "writes all of dx and of dw where they are wanted");
+    static_assert(std::copyable<L>, "tessera::nn: a layer must be copyable");
+    static_assert(offers, "tessera::nn: a layer needs `static constexpr Offers offers = offer::nothing;`, or what it "
+                          "offers: step, factors, joined by |");
+    static_assert(tessera::detail::layer_is_spelt<L>());
+    return infer && forward && backward && offers && std::copyable<L>;
+}
+
+template <class L, class R>
+concept Layer = std::copyable<L> && tessera::detail::StatesOffers<L> && requires(const L layer, Spec& s, const Pass<R>& p) {
+    { layer.infer(s) } -> std::same_as<void>;
+    { layer.forward(p) } -> std::same_as<void>;
+    { layer.backward(p) } -> std::same_as<void>;
+};
+
+// A layer of any type, with what it said about itself. `spec` has its place in a network.
+template <class R>
+class Op {
+public:
+    Spec spec{};
+    Offers offers{};
+
+    virtual ~Op() = default;
+    virtual void forward(const Pass<R>&) const = 0;
+    virtual void backward(const Pass<R>&) const = 0;
+    virtual void step(const Pass<R>&, R* w, const Update<R>&) const = 0;
+    virtual Factors<R> factors(const Pass<R>&, std::size_t example, R* room) const = 0;
+};
+template <class R, class L>
+class OpOf final : public Op<R> {
+public:
+    explicit OpOf(L layer) : layer_(std::move(layer)) { this->offers = L::offers; }
+
+    void forward(const Pass<R>& p) const override { layer_.forward(p); }
+    void backward(const Pass<R>& p) const override { layer_.backward(p); }
+    void step([[maybe_unused]] const Pass<R>& p, [[maybe_unused]] R* w,
+              [[maybe_unused]] const Update<R>& u) const override {
+        if constexpr (L::offers.has(offer::step)) layer_.step(p, w, u);
+    }
+    Factors<R> factors([[maybe_unused]] const Pass<R>& p, [[maybe_unused]] std::size_t example,
+                       [[maybe_unused]] R* room) const override {
+        if constexpr (L::offers.has(offer::factors)) return layer_.factors(p, example, room);
+        else return {};
+    }
+
+private:
+    L layer_;
+};
 
 }  // namespace tessera::nn

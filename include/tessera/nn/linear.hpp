@@ -1,58 +1,83 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fully connected layer: y = W x + b, weights [Out][In] as in torch checkpoints.
+// Fully connected layer: y = W x + b, weights [outputs][inputs] as in torch checkpoints. A sequence goes position by
+// position; planes are one vector.
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <type_traits>
 
-#include <tessera/core/layout.hpp>
-#include <tessera/kernels/backend.hpp>
+#include <tessera/core/arena.hpp>
+#include <tessera/kernels/amx.hpp>
 #include <tessera/nn/layer.hpp>
 
 namespace tessera::nn {
 
-template <std::size_t In, std::size_t Out, class Backend = backend::Simd>
-class Linear {
-    template <class R>
-    static const R* rows(const R* x) {
-        return x;
-    }
-    template <class R>
-    static const R* const* rows(Gathered<R> x) {
-        return x.rows;
-    }
-    static const kernels::ByteRows& rows(const GatheredBytes& x) { return x.rows; }
-    template <class X, class R>
-    static constexpr bool Reads = requires(X x, const R* w, R* y, std::size_t n) {
-        Backend::affine(rows(x), w, w, y, n, n, n);
-    };
+struct Linear {
+    std::size_t outputs = 1;
+    bool bias = true;
 
-public:
-    static constexpr std::array<Segment, 2> segments{
-        Segment{.name = "weight", .offset = 0, .shape = {Out, In, 1, 1}, .rank = 2, .fan_in = In},
-        Segment{.name = "bias", .offset = Out * In, .shape = {Out, 1, 1, 1}, .rank = 1, .fan_in = In}};
-    static constexpr std::size_t width(std::size_t in) { return in == In ? Out : 0; }
-    static constexpr std::size_t notes(std::size_t) { return 0; }
-    static constexpr bool reads_outputs = false;
-    static constexpr double flops(std::size_t) { return 2.0 * In * Out + Out; }
+    static constexpr Offers offers = offer::step | offer::factors;
 
-    // x is a matrix, or the rows of a minibatch where the backend reads those.
-    template <class R, class X>
-        requires Reads<X, R>
-    void forward(const Call& call, const R* w, X x, R* y, R*) const {
-        Backend::affine(rows(x), w, w + Out * In, y, call.batch, In, Out);
+    constexpr void infer(Spec& s) const {
+        const std::size_t in = s.in[0].width();
+        if (!s.expect(in > 0 && outputs > 0, "nn::Linear: a width is 0; each must be at least 1")) return;
+        if (!s.expect(in < most / outputs, "nn::Linear: these are more weights than memory can hold")) return;
+        s.parameter({.name = "weight", .shape = {outputs, in, 1, 1}, .rank = 2, .fan_in = in});
+        if (bias) s.parameter({.name = "bias", .shape = {outputs, 1, 1, 1}, .rank = 1, .fan_in = in});
+        s.out = s.in[0].rank == 2 ? Shape(s.in[0].sizes[0], outputs) : Shape(outputs);
+        s.backward_reads = Reads::x;
+        s.affine = true;
+        s.reads_rows = s.in[0].positions() == 1;
+        s.reads_bytes = s.reads_rows && kernels::tiles_pay(outputs);
+        s.flops = static_cast<double>(s.in[0].positions()) *
+                  (2.0 * static_cast<double>(in) * static_cast<double>(outputs) +
+                   (bias ? static_cast<double>(outputs) : 0.0));
     }
-    template <class R, class X>
-        requires Reads<X, R>
-    void backward(const Call& call, const R* w, X x, const R*, const R*, const R* dy, R* dx, R* dw) const {
-        if (dw) Backend::affine_weight_gradient(dy, rows(x), dw, dw + Out * In, call.batch, In, Out);
-        if (dx) Backend::affine_input_gradient(dy, w, dx, call.batch, In, Out);
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        p.on->affine(p.rows, p.w, bias ? p.weight(1) : nullptr, p.y, rows(p), p.in().width(), outputs);
     }
-    template <class R, class X>
-        requires Reads<X, R>
-    void step(const Call& call, R* w, X x, const R*, const R*, const R* dy, R* dx, const Update<R>& u) const {
-        if (dx) Backend::affine_input_gradient(dy, w, dx, call.batch, In, Out);
-        if (u.moves(In * Out + Out)) Backend::affine_update(dy, rows(x), w, call.batch, In, Out, u.pulls, u.numbers);
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        if (p.dw)
+            p.on->affine_weight_gradient(p.dy, p.rows, p.dw, bias ? p.slope(1) : nullptr, rows(p), p.in().width(),
+                                         outputs);
+        if (p.dx()) p.on->affine_input_gradient(p.dy, p.w, p.dx(), rows(p), p.in().width(), outputs);
+    }
+    template <class R>
+    void step(const Pass<R>& p, R* w, const Update<R>& u) const {
+        if (p.dx()) p.on->affine_input_gradient(p.dy, p.w, p.dx(), rows(p), p.in().width(), outputs);
+        if (bias) {
+            p.on->affine_update(p.dy, p.rows, w, rows(p), p.in().width(), outputs, u.pulls, u.numbers);
+        } else {
+            const Scratch<R> dw(p.spec->parameters);
+            p.on->affine_weight_gradient(p.dy, p.rows, dw.data(), nullptr, rows(p), p.in().width(), outputs);
+            u(w, dw.data(), dw.size());
+        }
+    }
+    template <class R>
+    Factors<R> factors(const Pass<R>& p, std::size_t example, R* room) const {
+        const std::size_t n = p.in().positions(), in = p.in().width();
+        Factors<R> f{n, p.dy + example * n * outputs, nullptr};
+        p.rows.visit([&](const auto& x) {
+            if constexpr (std::is_same_v<std::remove_cvref_t<decltype(x)>, kernels::ByteRows>) {
+                kernels::widen_bytes(x.row(example, in), room, in, x.shift, x.scale);
+                f.right = room;
+            } else if constexpr (std::is_convertible_v<decltype(x), const R*>) {
+                f.right = x + example * n * in;
+            } else {
+                f.right = x[example];
+            }
+        });
+        return f;
+    }
+
+private:
+    static constexpr std::size_t most = static_cast<std::size_t>(-1) / 64;
+
+    template <class R>
+    static std::size_t rows(const Pass<R>& p) {
+        return p.batch * p.in().positions();
     }
 };
 

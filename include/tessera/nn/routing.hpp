@@ -1,54 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layers with two sets of parameters, mixed per example:
+// Two sets of parameters, mixed per example behind every block (contracts/routable.hpp):
 //
 //   h = q0 G(x) + (1 - q0) Lam(x),   dG = q0 dh,   dLam = (1 - q0) dh,   dq0 = <dh, G(x) - Lam(x)>
 //
-// Every layer with parameters is a block; those without stay between blocks. Draws (dropout) are those of the plain
-// network, so with q0 = 1 every number is the plain network's.
+// Every element of the outermost chain with parameters is a block, whatever it is made of; those without stay between
+// blocks. Draws (dropout) are those of the plain network, so with q0 = 1 every number is the plain network's.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
-#include <tuple>
-#include <type_traits>
-#include <utility>
 
 #include <tessera/contracts/routable.hpp>
 #include <tessera/core/arena.hpp>
-#include <tessera/nn/layer.hpp>
-#include <tessera/nn/sequential.hpp>
+#include <tessera/kernels/vector.hpp>
+#include <tessera/nn/walk.hpp>
 
 namespace tessera::nn {
 
-// Several layers that are routed as one: a residual stage, a layer with its norm.
-template <class... Layers>
-using Block = Sequential<Layers...>;
+constexpr Mode mode_of(MixAt mix) { return mix == MixAt::output ? Mode::route_all : Mode::route; }
 
 namespace detail {
-
-// What is mixed one by one: the layers of a Sequential, or all of a network at once.
-template <class Layers, MixAt Mix>
-struct Stages {
-    static constexpr std::size_t count = 1;
-    template <std::size_t>
-    using at = Layers;
-    template <std::size_t>
-    static const Layers& get(const Layers& layers) {
-        return layers;
-    }
-    static Call call(const Call& call, std::size_t, std::size_t) { return call; }
-};
-template <class... Layers>
-struct Stages<Sequential<Layers...>, MixAt::layer> {
-    static constexpr std::size_t count = sizeof...(Layers);
-    template <std::size_t I>
-    using at = std::tuple_element_t<I, std::tuple<Layers...>>;
-    template <std::size_t I>
-    static const at<I>& get(const Sequential<Layers...>& layers) {
-        return layers.template layer<I>();
-    }
-    static Call call(const Call& call, std::size_t i, std::size_t in) { return call.child(i, in); }
-};
 
 // Exact where it can be: q0 = 1 gives the first branch, q0 = 0 the second, equal branches give themselves.
 template <class R>
@@ -61,190 +32,181 @@ void mix_rows(const R* global, const R* local, const R* q0, R* to, std::size_t r
     }
 }
 
-template <class R, class Layers, MixAt Mix>
-class RoutedPass {
-    using S = Stages<Layers, Mix>;
-    template <std::size_t I>
-    using at = typename S::template at<I>;
-    template <std::size_t I>
-    static constexpr std::size_t size = dimension(Layout(at<I>::segments));
-    template <std::size_t I>
-    static constexpr bool last = I + 1 == S::count;
+}  // namespace detail
 
+template <class R>
+class MixedPass {
 public:
-    static constexpr std::size_t blocks = []<std::size_t... I>(std::index_sequence<I...>) {
-        return (std::size_t{0} + ... + (size<I> > 0 ? 1 : 0));
-    }(std::make_index_sequence<S::count>{});
-
-    RoutedPass(const Layers& layers, const R* w_g, const R* w_l, Routing<R>& routing)
-        : layers_(layers), w_g_(w_g), w_l_(w_l), routing_(routing) {}
-
-    // Numbers an example that forward leaves for backward. What does not depend on q0 comes first.
-    static constexpr std::size_t notes(std::size_t in) { return notes_from<0>(in); }
-
-    // `known`: the notes hold all that comes before the first mix.
-    template <class X>
-    void forward(const Call& call, X x, R* y, R* notes, bool known) const {
-        forward_from<0, 0, 0>(call, call.in, x, y, notes, known);
+    // `kept` holds all up to the first mix if it says so; it will afterwards.
+    MixedPass(const Graph<R>& graph, const R* w_g, const R* w_l, Routing<R>& routing, const Batch<R>& batch,
+              Kept<R>& kept)
+        : graph_(graph), mode_(mode_of(routing.mix)), w_g_(w_g), w_l_(w_l), routing_(routing),
+          walk_(graph, batch, mode_, nullptr, room_in(kept, graph.plan(mode_), batch.size())), main_(walk_.lane(w_g)),
+          q0_(batch.size() * graph.blocks(mode_)) {
+        forward(kept.holds);
+        kept.holds = true;
     }
-    template <class X>
-    void backward(const Call& call, X x, const R* y, const R* notes, const R* dy, R* dw_g, R* dw_l) const {
-        backward_from<0, 0, 0>(call, call.in, x, y, notes, dy, static_cast<R*>(nullptr), dw_g, dw_l);
+    R* outputs() const { return walk_.outputs(main_); }
+    template <class Loss>
+    double loss(const Loss& f) const {
+        return walk_.loss(main_, f);
     }
-    // Rows go through each block in two groups, read where they lie. Only the outputs return to the order of the batch.
-    template <class X>
-    void hard(const Call& call, X x, R* y) const {
-        const Scratch<Index> order(call.batch);
-        for (std::size_t i = 0; i < call.batch; ++i) order[i] = static_cast<Index>(i);
-        hard_from<0, 0, 0>(call, call.in, x, order.data(), y);
+    // Null: not wanted.
+    void backward(R* dw_g, R* dw_l) const {
+        const Begun begun_g(graph_), begun_l(graph_);
+        const auto stages = graph_.stages_of(mode_);
+        std::size_t j = graph_.blocks(mode_);
+        for (std::size_t s = stages.size(); s-- > 0;) {
+            const Stage& stage = stages[s];
+            if (stage.block) {
+                --j;
+                if (routing_.wants_gradient()) tell(j, stage);
+                branches_back(j, stage, dw_g, dw_l, begun_g, begun_l);
+            } else {
+                walk_.backward(stage.first, stage.last, main_,
+                               [&](std::size_t i, Pass<R>& p) { graph_.nodes[i].op->backward(p); });
+            }
+        }
     }
 
 private:
-    // Where a block's numbers lie in the notes.
-    template <class P>  // R or const R
-    struct Places {
-        P *global_notes, *local_notes, *global, *local, *q0, *mixed;
+    static R* room_in(Kept<R>& kept, const Plan& plan, std::size_t batch) {
+        kept.numbers.resize(plan.size(batch) + 1);
+        return kept.numbers.data();
+    }
+    const R* q0(std::size_t j) const { return q0_.data() + j * walk_.batch(); }
+    std::size_t width(const Stage& s) const { return graph_.shapes[s.last].size(); }
 
-        Places(P* notes, std::size_t batch, std::size_t own, std::size_t out)
-            : global_notes(notes),
-              local_notes(global_notes + batch * own),
-              global(local_notes + batch * own),
-              local(global + batch * out),
-              q0(local + batch * out),
-              mixed(q0 + batch) {}
-    };
-
-    template <std::size_t I>
-    static constexpr std::size_t notes_from(std::size_t in) {
-        if constexpr (I < S::count) {
-            const std::size_t out = at<I>::width(in), own = at<I>::notes(in);
-            const std::size_t here = size<I> > 0 ? 2 * own + 2 * out + 1 : own;
-            return here + (last<I> ? 0 : out) + notes_from<I + 1>(out);
-        } else {
-            return 0;
+    Lane<R> branch(const Stage& s, bool local) const {
+        Lane<R> l = main_;
+        l.w = local ? w_l_ : w_g_;
+        l.index = local ? 2 : 1;
+        l.first = s.first;
+        if (s.first > 0) l.input = {walk_.value(main_, s.first), nullptr, {}};
+        return l;
+    }
+    void forward(bool known) {
+        std::size_t j = 0;
+        for (const Stage& s : graph_.stages_of(mode_)) {
+            const bool done = known && j == 0;
+            if (!s.block) {
+                if (!done) walk_.forward(s.first, s.last, main_);
+                continue;
+            }
+            const Lane<R> g = branch(s, false), l = branch(s, true);
+            if (!done) {
+                walk_.forward(s.first, s.last, g);
+                walk_.forward(s.first, s.last, l);
+            }
+            R* share = q0_.data() + j * walk_.batch();
+            routing_.ask(j, {}, Out<R>(share, walk_.batch()));
+            detail::mix_rows<R>(walk_.value(g, s.last), walk_.value(l, s.last), share, walk_.value(main_, s.last),
+                                walk_.batch(), width(s));
+            ++j;
         }
     }
-
-    // I: the layer; J: its block; P: where its parameters begin.
-    template <std::size_t I, std::size_t J, std::size_t P, class X>
-    void forward_from(const Call& call, std::size_t in, X x, R* y, R* notes, bool known) const {
-        if constexpr (I < S::count) {
-            const auto& layer = S::template get<I>(layers_);
-            const Call own = S::call(call, I, in);
-            const std::size_t out = at<I>::width(in);
-            const bool done = J == 0 && known;
-            R* after = notes + call.batch * at<I>::notes(in);
-            if constexpr (size<I> > 0) {
-                const Places<R> place(notes, call.batch, at<I>::notes(in), out);
-                if (!done) {
-                    layer.forward(own, w_g_ + P, x, place.global, place.global_notes);
-                    layer.forward(own, w_l_ + P, x, place.local, place.local_notes);
-                }
-                routing_.ask(J, {}, Out<R>(place.q0, call.batch));
-                after = place.mixed;
-                mix_rows(place.global, place.local, place.q0, last<I> ? y : after, call.batch, out);
-            } else if (!done) {
-                layer.forward(own, w_g_ + P, x, last<I> ? y : after, notes);
-            }
-            forward_from<I + 1, J + (size<I> > 0), P + size<I>>(call, out, static_cast<const R*>(after), y,
-                                                                after + call.batch * out, known);
-        }
-    }
-
-    // Nothing below the first block is asked for a gradient.
-    template <std::size_t I, std::size_t J, std::size_t P, class X>
-    void backward_from(const Call& call, std::size_t in, X x, const R* y, const R* notes, const R* dy, R* dx, R* dw_g,
-                       R* dw_l) const {
-        if constexpr (I < S::count) {
-            const auto& layer = S::template get<I>(layers_);
-            const Call own = S::call(call, I, in);
-            constexpr bool block = size<I> > 0;
-            const std::size_t out = at<I>::width(in);
-            const Places<const R> place(notes, call.batch, at<I>::notes(in), out);
-            const R* after = block ? place.mixed : notes + call.batch * at<I>::notes(in);
-            const R* dto = dy;
-            constexpr bool wanted = J + block > 0;
-            const Scratch<R> inner(last<I> || !wanted ? 0 : call.batch * out);
-            if constexpr (!last<I>) {
-                backward_from<I + 1, J + block, P + size<I>>(call, out, after, y, after + call.batch * out, dy,
-                                                             wanted ? inner.data() : nullptr, dw_g, dw_l);
-                dto = inner.data();
-            }
-            if constexpr (block) {
-                if (routing_.wants_gradient()) tell(J, place, dto, call.batch, out);
-                branches_back<P>(layer, own, x, place, dto, out, dx, dw_g, dw_l);
-            } else if constexpr (J > 0) {
-                layer.backward(own, w_g_ + P, x, last<I> ? y : after, notes, dto, dx, static_cast<R*>(nullptr));
-            }
-        }
-    }
-    void tell(std::size_t j, const Places<const R>& place, const R* dto, std::size_t batch, std::size_t width) const {
-        const Scratch<R> dq0(batch);
-        for (std::size_t i = 0; i < batch; ++i) {
-            const R *dh = dto + i * width, *g = place.global + i * width, *l = place.local + i * width;
+    void tell(std::size_t j, const Stage& s) const {
+        const std::size_t n = width(s);
+        const R *dto = walk_.slope(main_, s.last), *global = walk_.value(branch(s, false), s.last),
+                *local = walk_.value(branch(s, true), s.last);
+        const Scratch<R> dq0(walk_.batch());
+        for (std::size_t i = 0; i < walk_.batch(); ++i) {
             double sum = 0;
-            for (std::size_t k = 0; k < width; ++k)
-                sum += static_cast<double>(dh[k]) * (static_cast<double>(g[k]) - static_cast<double>(l[k]));
+            for (std::size_t k = i * n; k < (i + 1) * n; ++k)
+                sum += static_cast<double>(dto[k]) * (static_cast<double>(global[k]) - static_cast<double>(local[k]));
             dq0[i] = static_cast<R>(sum);
         }
-        routing_.answer(j, {}, In<R>(dq0.data(), batch), {});
+        routing_.answer(j, {}, In<R>(dq0.data(), walk_.batch()), {});
     }
-    template <std::size_t P, class L, class X>
-    void branches_back(const L& layer, const Call& call, X x, const Places<const R>& place, const R* dto,
-                       std::size_t out, R* dx, R* dw_g, R* dw_l) const {
-        if (!dx && !dw_g && !dw_l) return;
-        const std::size_t n = call.batch * out;
-        const Scratch<R> part(n), dx_l(dx ? call.batch * call.in : 0);
-        const auto scaled = [&](auto share) {
-            for (std::size_t i = 0; i < call.batch; ++i) {
-                const R s = share(place.q0[i]);
-                for (std::size_t k = i * out; k < (i + 1) * out; ++k) part[k] = s * dto[k];
+    // Nothing below the first block is asked for a gradient.
+    void branches_back(std::size_t j, const Stage& s, R* dw_g, R* dw_l, const Begun& begun_g,
+                       const Begun& begun_l) const {
+        const bool below = s.first > 0 && graph_.trains[s.first];
+        const auto back = [&](bool local, R* dw, R* dx, const Begun& begun) {
+            if (!dx && !dw) return;
+            Lane<R> l = branch(s, local);
+            l.input_slope = dx;
+            const std::size_t n = width(s);
+            const R *share = q0(j), *dto = walk_.slope(main_, s.last);
+            R* part = walk_.slope(l, s.last);
+            for (std::size_t i = 0; i < walk_.batch(); ++i) {
+                const R q = local ? 1 - share[i] : share[i];
+                for (std::size_t k = i * n; k < (i + 1) * n; ++k) part[k] = q * dto[k];
             }
-            return part.data();
+            walk_.backward(s.first, s.last, l, [&](std::size_t i, Pass<R>& p) {
+                walk_.store(i, p, dw ? dw + graph_.nodes[i].w : nullptr, begun);
+            });
         };
-        if (dx || dw_g)
-            layer.backward(call, w_g_ + P, x, place.global, place.global_notes, scaled([](R q) { return q; }), dx,
-                           dw_g ? dw_g + P : nullptr);
-        if (dx || dw_l)
-            layer.backward(call, w_l_ + P, x, place.local, place.local_notes, scaled([](R q) { return 1 - q; }),
-                           dx ? dx_l.data() : nullptr, dw_l ? dw_l + P : nullptr);
-        if (dx)
-            for (std::size_t k = 0; k < call.batch * call.in; ++k) dx[k] += dx_l[k];
+        R* dx = below ? walk_.slope(main_, s.first) : nullptr;
+        R* second = below ? walk_.second_slope(main_, s.first) : nullptr;
+        back(false, dw_g, dx, begun_g);
+        back(true, dw_l, second, begun_l);
+        if (below)
+            kernels::axpy(R(1), static_cast<const R*>(second), dx, walk_.batch() * graph_.shapes[s.first].size());
     }
 
-    // Row r of x belongs to example order[r].
-    template <std::size_t I, std::size_t J, std::size_t P, class X>
-    void hard_from(const Call& call, std::size_t in, X x, const Index* order, R* y) const {
-        if constexpr (I < S::count) {
-            const auto& layer = S::template get<I>(layers_);
-            const std::size_t out = at<I>::width(in);
-            const Scratch<R> h(call.batch * out), notes(call.batch * at<I>::notes(in));
-            const Scratch<Index> next(size<I> > 0 ? call.batch : 0);
-            if constexpr (size<I> > 0) {
-                const Scratch<Index> rows(call.batch);
-                const std::size_t global = grouped(J, call.batch, order, rows.data(), next.data());
-                Call own = S::call(call, I, in);
-                own.batch = global;
-                some_rows(layer, own, w_g_ + P, x, rows.data(), h.data(), notes.data());
-                own.batch = call.batch - global;
-                some_rows(layer, own, w_l_ + P, x, rows.data() + global, h.data() + global * out, notes.data());
-                order = next.data();
+    const Graph<R>& graph_;
+    Mode mode_;
+    const R *w_g_, *w_l_;
+    Routing<R>& routing_;
+    Walk<R> walk_;
+    Lane<R> main_;
+    Scratch<R> q0_;
+};
+
+// Of each block and example the chosen branch alone. Rows go through each block in two groups, read where they lie; only
+// the outputs return to the order of the batch.
+template <class R>
+class HardPass {
+public:
+    HardPass(const Graph<R>& graph, const R* w_g, const R* w_l, Routing<R>& routing, const Batch<R>& batch)
+        : graph_(graph), w_g_(w_g), w_l_(w_l), routing_(routing), walk_(graph, batch, Mode::predict) {}
+
+    void operator()(R* out) const {
+        const std::size_t batch = walk_.batch();
+        const auto stages = graph_.stages_of(mode_of(routing_.mix));
+        std::size_t widest = 0, j = 0;
+        for (const Stage& s : stages) widest = std::max(widest, graph_.shapes[s.last].size());
+        const Scratch<R> one(batch * widest), other(batch * widest);
+        const Scratch<Index> order(batch), rows(batch), next(batch);
+        for (std::size_t i = 0; i < batch; ++i) order[i] = static_cast<Index>(i);
+        Rows<R> x = walk_.input();
+        R* h = one.data();
+        for (const Stage& s : stages) {
+            const std::size_t n = graph_.shapes[s.last].size();
+            if (s.block) {
+                const std::size_t global = grouped(j++, order.data(), rows.data(), next.data());
+                some_rows(s, w_g_, x, rows.data(), global, h);
+                some_rows(s, w_l_, x, rows.data() + global, batch - global, h + global * n);
+                std::copy_n(next.data(), batch, order.data());
             } else {
-                layer.forward(S::call(call, I, in), w_g_ + P, x, h.data(), notes.data());
+                run(s, w_g_, x, batch, h);
             }
-            if constexpr (last<I>)
-                for (std::size_t r = 0; r < call.batch; ++r) std::copy_n(h.data() + r * out, out, y + order[r] * out);
-            else
-                hard_from<I + 1, J + (size<I> > 0), P + size<I>>(call, out, static_cast<const R*>(h.data()), order, y);
+            x = {h, nullptr, {}};
+            h = h == one.data() ? other.data() : one.data();
         }
+        const std::size_t n = graph_.outputs();
+        for (std::size_t r = 0; r < batch; ++r) std::copy_n(x.matrix + r * n, n, out + order[r] * n);
+    }
+
+private:
+    void run(const Stage& s, const R* w, const Rows<R>& x, std::size_t batch, R* y) const {
+        if (batch == 0) return;
+        Lane<R> l = walk_.lane(w);
+        l.batch = batch;
+        l.first = s.first;
+        l.input = x;
+        l.last = s.last;
+        l.output = y;
+        walk_.forward(s.first, s.last, l);
     }
     // Which rows go to the global branch (their number is returned), then which to the local one. A tie is global.
-    std::size_t grouped(std::size_t j, std::size_t batch, const Index* order, Index* rows, Index* next) const {
-        const Scratch<R> q0(batch);
-        routing_.ask(j, {}, Out<R>(q0.data(), batch));
+    std::size_t grouped(std::size_t j, const Index* order, Index* rows, Index* next) const {
+        const Scratch<R> q0(walk_.batch());
+        routing_.ask(j, {}, Out<R>(q0.data(), walk_.batch()));
         std::size_t n = 0, global = 0;
         for (const bool wanted : {true, false}) {
-            for (std::size_t r = 0; r < batch; ++r)
+            for (std::size_t r = 0; r < walk_.batch(); ++r)
                 if ((q0[order[r]] >= R(0.5)) == wanted) {
                     rows[n] = static_cast<Index>(r);
                     next[n++] = order[r];
@@ -253,42 +215,28 @@ private:
         }
         return global;
     }
-    template <class L, class X>
-    static void some_rows(const L& layer, const Call& call, const R* w, X x, const Index* rows, R* y, R* notes) {
-        if (call.batch == 0) return;
-        if constexpr (std::is_same_v<X, GatheredBytes>) {
-            const Scratch<Index> ids(call.batch);
-            for (std::size_t i = 0; i < call.batch; ++i) ids[i] = x.rows.ids[rows[i]];
-            layer.forward(call, w, GatheredBytes{{x.rows.examples, ids.data(), x.rows.shift, x.rows.scale}}, y, notes);
-        } else {
-            const auto row = [&](std::size_t i) -> const R* {
-                if constexpr (std::is_same_v<X, Gathered<R>>) return x.rows[rows[i]];
-                else return x + rows[i] * call.in;
-            };
-            if constexpr (GatheringLayer<L, R>) {
-                const Scratch<const R*> table(call.batch);
-                for (std::size_t i = 0; i < call.batch; ++i) table[i] = row(i);
-                layer.forward(call, w, Gathered<R>{table.data()}, y, notes);
-            } else {
-                const Scratch<R> copy(call.batch * call.in);
-                for (std::size_t i = 0; i < call.batch; ++i) std::copy_n(row(i), call.in, copy.data() + i * call.in);
-                layer.forward(call, w, static_cast<const R*>(copy.data()), y, notes);
-            }
+    void some_rows(const Stage& s, const R* w, const Rows<R>& x, const Index* rows, std::size_t count, R* y) const {
+        const std::size_t width = graph_.shapes[s.first].size();
+        if (x.bytes.examples) {
+            const Scratch<Index> ids(count);
+            for (std::size_t i = 0; i < count; ++i) ids[i] = x.bytes.ids[rows[i]];
+            return run(s, w, {nullptr, nullptr, {x.bytes.examples, ids.data(), x.bytes.shift, x.bytes.scale}}, count, y);
         }
+        const auto row = [&](std::size_t i) { return x.table ? x.table[rows[i]] : x.matrix + rows[i] * width; };
+        if (graph_.reads_rows_at(s.first)) {
+            const Scratch<const R*> table(count);
+            for (std::size_t i = 0; i < count; ++i) table[i] = row(i);
+            return run(s, w, {nullptr, table.data(), {}}, count, y);
+        }
+        const Scratch<R> copy(count * width);
+        for (std::size_t i = 0; i < count; ++i) std::copy_n(row(i), width, copy.data() + i * width);
+        run(s, w, {copy.data(), nullptr, {}}, count, y);
     }
 
-    const Layers& layers_;
+    const Graph<R>& graph_;
     const R *w_g_, *w_l_;
     Routing<R>& routing_;
+    Walk<R> walk_;
 };
 
-// f(pass) for the level that the routing asks for.
-template <class R, class Layers, class F>
-auto with_routed_pass(const Layers& layers, In<R> w_g, In<R> w_l, Routing<R>& routing, F&& f) {
-    if (routing.mix == MixAt::output)
-        return f(RoutedPass<R, Layers, MixAt::output>(layers, w_g.data(), w_l.data(), routing));
-    return f(RoutedPass<R, Layers, MixAt::layer>(layers, w_g.data(), w_l.data(), routing));
-}
-
-}  // namespace detail
 }  // namespace tessera::nn

@@ -3,7 +3,7 @@
 //
 // Parameters, gradients and messages are packed, so every rule works on them as they are, and clipping sees the masked
 // gradient (D-SPA-2). Made once a visit; model and mask must outlive it. A network runs layer by layer
-// (nn/sparse_layers.hpp, nn/sparse_mlp.hpp); any other model, and one no layer of which gains by it, on zero-filled
+// (nn/masked.hpp); any other model, and one no layer of which gains by it, on zero-filled
 // weights.
 #pragma once
 
@@ -17,8 +17,7 @@
 #include <tessera/core/mask.hpp>
 #include <tessera/core/offers.hpp>
 #include <tessera/kernels/expand.hpp>
-#include <tessera/nn/layer.hpp>
-#include <tessera/nn/sparse_layers.hpp>
+#include <tessera/nn/masked.hpp>
 
 namespace tessera::nn {
 
@@ -39,16 +38,29 @@ inline Vec<Segment> packed_layout(Layout layout, const Mask& mask) {
     return segments;
 }
 
+struct NoForm {
+    static constexpr bool exists = false;
+};
+template <class M>
+struct FormOf {
+    using type = NoForm;
+};
+template <class M>
+    requires requires(const M model) { model.graph(); }
+struct FormOf<M> {
+    using type = MaskedForm<M>;
+};
+
 }  // namespace detail
 
 // Form: how the model's layers run by themselves, where they do.
-template <Model M, class Form = detail::Layered<M>>
+template <Model M, class Form = typename detail::FormOf<M>::type>
 class Sparse {
 public:
     using Real = real<M>;
     static constexpr auto offers = offer::fused | offer::forward_flops;
 
-    // For batches of about that size (nn/sparse_layers.hpp).
+    // For batches of about that size (nn/masked.hpp).
     Sparse(const M& model, const Mask& mask, [[maybe_unused]] std::size_t batch,
            [[maybe_unused]] Arithmetic how = Arithmetic::table)
         : model_(&model), mask_(&mask), segments_(detail::packed_layout(model.layout(), mask)), active_(mask.count()) {
@@ -107,12 +119,12 @@ public:
             if (layered()) {
                 typename Form::Run run(*model_, *mask_, layers_, packed, batch);
                 const double loss = run.loss();
-                run.step(packed.data(), Update<Real>{.pulls = {s.terms.pull != 0 ? s.terms.toward.data() : nullptr,
-                                                               s.terms.also.data(),
-                                                               s.momentum != 0 ? s.velocity->data() : nullptr},
-                                                     .numbers = {Real(s.rate), Real(s.decay), Real(s.terms.pull),
-                                                                 Real(s.momentum)},
-                                                     .on = &s.terms.on});
+                const kernels::UpdatePulls<Real> pulls{s.terms.pull != 0 ? s.terms.toward.data() : nullptr,
+                                                       s.terms.also.data(),
+                                                       s.momentum != 0 ? s.velocity->data() : nullptr};
+                const kernels::UpdateNumbers<Real> numbers{Real(s.rate), Real(s.decay), Real(s.terms.pull),
+                                                           Real(s.momentum)};
+                run.step(packed.data(), {pulls, numbers}, s.terms.on);
                 return loss;
             }
         if constexpr (FusedModel<M>) return model_->step(packed, batch, s);
@@ -161,7 +173,7 @@ private:
 
 // A model that brings its own form is asked for it.
 template <SparseModel M>
-class Sparse<M, detail::Layered<M>> {
+class Sparse<M, detail::NoForm> {
 public:
     using Real = real<M>;
     static constexpr auto offers = offer::fused | offer::forward_flops;

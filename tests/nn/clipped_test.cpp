@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <tessera/nn/ghost.hpp>
+#include <tessera/nn/clipped.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -13,20 +13,27 @@
 #include <tessera/core/scope.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/nn/any_model.hpp>
-#include <tessera/nn/horizontal.hpp>
+#include <tessera/nn/conv.hpp>
+#include <tessera/nn/norm.hpp>
+#include <tessera/nn/recipe.hpp>
+#include <tessera/nn/recurrent.hpp>
 #include <tessera/nn/zoo.hpp>
 
 #include <support/bits.hpp>
 
-namespace ghost_test {
+namespace clipped_test {
 
 using namespace tessera;
 
 namespace {
 
+struct DeepRecipe {
+    static constexpr nn::Shape in = 6;
+    static constexpr auto layers =
+        nn::chain(nn::Linear{9}, nn::LeakyRelu{}, nn::GroupNorm{}, nn::bottleneck(3), nn::Linear{4});
+};
 template <class R>
-using Deep = nn::Network<
-    R, 6, nn::Sequential<nn::Linear<6, 9>, nn::LeakyRelu, nn::LayerNorm<9>, nn::Bottleneck<9, 3>, nn::Linear<9, 4>>>;
+using Deep = nn::Fixed<DeepRecipe, R>;
 
 template <class R>
 data::Dataset some_rows(std::size_t n, std::size_t width, std::size_t classes, std::uint64_t seed = 4) {
@@ -94,6 +101,25 @@ TEST_CASE_TEMPLATE("clipped sums by ghost norms are those of explicit gradients"
     weights[3] = 0;
     CHECK(difference(deep, Batch<R>(pool.examples(), ids, weights), {.norm = 2}) < rounding<R>);
     CHECK(difference(deep, batch.part(4, 1), {.norm = 2}) < rounding<R>);
+}
+
+TEST_CASE_TEMPLATE("convolutions, positions and shared parameters are clipped like all others", R, float, double) {
+    const auto pool = some_rows<R>(13, 2 * 6 * 5, 4);
+    const auto ids = first(13);
+    const Batch<R> batch(pool.examples(), ids);
+    const auto conv = nn::chain(nn::Conv2d{.outputs = 4, .kernel = 3, .pad = 1}, nn::Relu{},
+                                nn::residual(nn::chain(nn::Conv2d{.outputs = 4, .kernel = 3, .pad = 1, .bias = false},
+                                                       nn::GroupNorm{2})),
+                                nn::MaxPool2d{}, nn::Linear{4});
+    const auto positions = nn::chain(nn::Linear{5}, nn::Relu{}, nn::again(2, nn::Linear{5}), nn::Lstm{3}, nn::Cut{27, 3},
+                                     nn::Linear{4});
+    const double most = 20 * rounding<R>;  // sums over 30 pixels, through a norm
+    for (const double norm : {0.01, 2.0, 1e6}) {
+        CHECK(difference(nn::Network<R>(nn::Shape(2, 6, 5), conv), batch, {.norm = norm}) < most);
+        CHECK(difference(nn::Network<R>(nn::Shape(10, 6), positions), batch, {.norm = norm}) < most);
+    }
+    const nn::Network<R> net(nn::Shape(2, 6, 5), conv);
+    CHECK(difference(net, batch, {.norm = 0.3, .on = on<scope::Norm>(net)}) < most);
 }
 
 TEST_CASE_TEMPLATE("only what trains counts for the norm", R, float, double) {
@@ -170,8 +196,7 @@ TEST_CASE("an example that is not finite is left out, and the others are as if i
     CHECK(net.clipped_sum(w, Batch<float>(pool.examples(), lost), {.norm = 1}, with) == 0);
     CHECK(support::same_bits(with, Vec<float>(w.size())));
     // With dropout every example keeps a draw of its own, as a ghost and one by one.
-    using Dropped = nn::Network<float, 6, nn::Sequential<nn::Linear<6, 5>, nn::Dropout, nn::Linear<5, 4>>>;
-    const Dropped dropped;
+    const nn::Network<float> dropped(6, nn::chain(nn::Linear{5}, nn::Dropout{}, nn::Linear{4}));
     const Key key{12};
     const auto batch = [&](const std::vector<Index>& ids) { return Batch<float>(pool.examples(), ids, {}, &key); };
     dropped.clipped_sum(w, batch(all), {.norm = 1}, with);
@@ -190,8 +215,8 @@ TEST_CASE("a lost example does not tie the others' dropout together") {
     std::vector<float> rows(2 * (n + 1), 1.0f);
     rows[2 * n] = std::numeric_limits<float>::infinity();
     const auto pool = data::Dataset::own(std::move(rows), std::vector<std::int32_t>(n + 1, 0), 2);
-    const nn::Network<float, 2, nn::Sequential<nn::Dropout, nn::Linear<2, 2>>> net;
-    const Vec<float> w(net.parameters);
+    const nn::Network<float> net(2, nn::chain(nn::Dropout{}, nn::Linear{2}));
+    const Vec<float> w(dimension(net));
     const auto ids = first(n + 1);
     const auto deviation = [&](std::size_t count, auto&& sum) {
         double once = 0, twice = 0;
@@ -249,4 +274,4 @@ TEST_CASE("inputs as large, small or wild as they may be: a ghost contributes at
     CHECK(cut > n / 2);  // and it is the norm that stops them
 }
 
-}  // namespace ghost_test
+}  // namespace clipped_test

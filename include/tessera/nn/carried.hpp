@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a layer does on the active coordinates of a mask, whether its widths are compiled (nn/sparse_layers.hpp) or not
-// (nn/sparse_mlp.hpp): a linear one on the sparse kernels, any on zero-filled weights of its own; and what flows
-// between them.
+// What flows between the layers of a network on the active coordinates of a mask (nn/masked.hpp), by rows or in blocks,
+// and which coordinates of a layer are active.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +14,6 @@
 #include <tessera/core/mask.hpp>
 #include <tessera/kernels/sparse.hpp>
 #include <tessera/kernels/vector.hpp>
-#include <tessera/nn/layer.hpp>
 
 namespace tessera::nn::detail {
 
@@ -125,57 +123,6 @@ private:
     std::optional<Scratch<R>> rows_{}, blocks_{};
 };
 
-// Packed values, and what becomes of their gradient: it is written down, or moves them.
-template <class R>
-struct Descent {
-    R* packed = nullptr;
-    R* gradient = nullptr;
-    const Update<R>* update = nullptr;
-
-    R* values(const SparseLayer& layer) const { return packed + layer.packed.begin; }
-    R* slopes(const SparseLayer& layer) const { return gradient ? gradient + layer.packed.begin : nullptr; }
-    bool moves(const SparseLayer& layer) const { return update && update->on->touches(layer.packed); }
-    void move(Range r, const R* slopes) const {
-        const auto pulls = update->pulls.at(r.begin);
-        kernels::update(packed + r.begin, slopes, pulls.toward, pulls.also, pulls.velocity, r.size(), R(1),
-                        update->numbers);
-    }
-};
-
-// A linear layer on the sparse kernels; x, y, dx and dy are blocked.
-template <class R>
-void sparse_forward(const SparseLayer& layer, const Mask& mask, const R* packed, const R* x, R* y, std::size_t batch) {
-    const R* w = packed + layer.packed.begin;
-    const Scratch<R> bias(layer.outputs);
-    fill_active(mask, layer.whole.end - layer.outputs, layer.whole.end, w + layer.weights, bias.data());
-    kernels::sparse_affine(layer.pattern, w, bias.data(), x, y, batch);
-}
-// Without blocks of dx there is no gradient in x.
-template <class R>
-void sparse_backward(const SparseLayer& layer, const Mask& mask, const Descent<R>& to, const R* dy, const R* x,
-                     kernels::SparseOut<R> dx, std::size_t batch) {
-    R* w = to.values(layer);
-    R* g = to.slopes(layer);
-    const bool moves = to.moves(layer);
-    if (dx.blocks && moves)
-        kernels::sparse_backward(layer.pattern, dy, x, w, dx, batch, to.update->pulls.at(layer.packed.begin),
-                                 to.update->numbers);
-    else if (dx.blocks)
-        kernels::sparse_gradients(layer.pattern, static_cast<const R*>(w), dy, x, dx, g, batch);
-    else if (g)
-        kernels::sparse_weight_gradient(layer.pattern, dy, x, g, batch);
-    else if (moves)
-        kernels::sparse_update(layer.pattern, dy, x, w, batch, to.update->pulls.at(layer.packed.begin),
-                               to.update->numbers);
-    if (!g && !moves) return;
-    const Range biases{layer.packed.begin + layer.weights, layer.packed.end};
-    const Scratch<R> sums(layer.outputs), active(g ? 0 : biases.size());
-    kernels::block_sums(dy, sums.data(), layer.outputs, kernels::padded<R>(batch));
-    gather_active(mask, layer.whole.end - layer.outputs, layer.whole.end, sums.data(),
-                  g ? g + layer.weights : active.data());
-    if (moves) to.move(biases, active.data());
-}
-
 // The weights of a layer that works on zero-filled ones: made in `room`, or the packed ones where none is missing.
 template <class R>
 const R* filled_weights(const SparseLayer& layer, const Mask& mask, const R* packed, std::optional<Scratch<R>>& room) {
@@ -183,19 +130,6 @@ const R* filled_weights(const SparseLayer& layer, const Mask& mask, const R* pac
     R* w = room.emplace(layer.whole.size()).data();
     fill_active(mask, layer.whole.begin, layer.whole.end, packed + layer.packed.begin, w);
     return w;
-}
-// backward(dw) writes the gradient in such weights; null: not wanted.
-template <class R, class F>
-void filled_backward(const SparseLayer& layer, const Mask& mask, const Descent<R>& to, const F& backward) {
-    R* g = to.slopes(layer);
-    const bool moves = to.moves(layer), direct = g && layer.full();
-    const Scratch<R> own((g || moves) && !direct ? layer.whole.size() : 0);
-    R* dw = direct ? g : own.data();
-    backward(dw);
-    if (!dw || direct) return;
-    const Scratch<R> active(layer.full() || g ? 0 : layer.packed.size());
-    if (!layer.full()) gather_active(mask, layer.whole.begin, layer.whole.end, dw, g ? g : active.data());
-    if (moves) to.move(layer.packed, layer.full() ? dw : active.data());
 }
 
 }  // namespace tessera::nn::detail

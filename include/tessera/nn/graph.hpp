@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Graph: a network as one list of layers with shapes, parameters and planned memory. Built once from a recipe; const
+// and shared from then on, by threads too.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tessera/core/error.hpp>
+#include <tessera/core/layout.hpp>
+#include <tessera/nn/backend.hpp>
+#include <tessera/nn/layer.hpp>
+#include <tessera/nn/plan.hpp>
+#include <tessera/nn/recipe.hpp>
+
+namespace tessera::nn {
+
+// A layer of the list. Its parameters begin at w; uses of the same ones name the first of them as owner.
+template <class R>
+struct Node {
+    std::shared_ptr<const Op<R>> op;
+    std::size_t first = 0;  // of its sources
+    std::size_t w = 0;
+    std::size_t owner = 0;
+    bool shared = false;      // its parameters have several uses
+    std::size_t sum = 0;      // where the sum over these uses lies among such sums
+
+    const Spec& spec() const { return op->spec; }
+    Range range() const { return {w, w + op->spec.parameters}; }
+};
+
+template <class R>
+class Graph : public Builder {
+public:
+    template <class L>
+    Graph(Shape in, const L& layers, const Backend<R>& who = backend_for<R>()) : on(&who) {
+        if (in.size() == 0) throw ConfigError("nn: a width is 0; each must be at least 1");
+        shapes.push_back(in);
+        (*this)(layers, 0);
+        finish();
+    }
+
+    // What recipes ask of a builder (recipe.hpp).
+    template <class L>
+    int put(const L& layer, std::span<const int> from, Tie* tie = nullptr) {
+        if constexpr (check_layer<L, R>()) {
+            auto op = std::make_shared<OpOf<R, L>>(layer);
+            op->spec = detail::spec_of(layer, from, shapes, path_);
+            const Spec& s = op->spec;  // of the heap, so it stays where it is
+            Node<R> node{std::move(op), sources.size(), parameters, nodes.size()};
+            if (tie && tie->at != Tie::none) {
+                node.owner = tie->at;
+                node.w = nodes[tie->at].w;
+                node.shared = nodes[tie->at].shared = true;
+                if (nodes[tie->at].spec().parameters != s.parameters)
+                    throw ConfigError("nn: layers that share parameters must have the same ones; does the shape change?");
+            } else {
+                if (tie) tie->at = nodes.size();
+                if (s.parameters > std::numeric_limits<std::size_t>::max() / 64 - parameters)
+                    throw ConfigError("nn: these are more parameters than memory can hold");
+                for (std::size_t k = 0; k < s.parts; ++k)
+                    segments.push_back(placed(s.segments[k], prefix_.view(), parameters));
+                parameters += s.parameters;
+            }
+            shapes.push_back(s.out);
+            sources.insert(sources.end(), from.begin(), from.end());
+            nodes.push_back(std::move(node));
+        }
+        return static_cast<int>(nodes.size());
+    }
+    template <class L>
+    int operator()(const L& layer, int v) {
+        if constexpr (Recipe<L, Graph>) return layer.add(*this, v);
+        else return put(layer, std::array{v});
+    }
+    template <class L>
+    int element(std::size_t number, const L& layer, int v) {
+        const bool outermost = depth() == 0;
+        const std::size_t first = nodes.size(), before = parameters;
+        const int out = inside(number, number_of(number).view(), [&] { return (*this)(layer, v); });
+        if (outermost) {
+            features = v;
+            if (first < nodes.size()) stages.push_back({first, nodes.size(), parameters > before});
+        }
+        return out;
+    }
+    template <class L>
+    int part(std::size_t number, std::string_view name, const L& layer, int v) {
+        return inside(number, name, [&] { return (*this)(layer, v); });
+    }
+    std::size_t mark() const { return segments.size(); }
+    template <class F>
+    void change(std::size_t mark, const F& f) {
+        if (mark == segments.size()) return;
+        const Name last(detail::owner_of(segments.back()));
+        for (std::size_t k = mark; k < segments.size(); ++k) f(segments[k], detail::owner_of(segments[k]) == last.view());
+    }
+    const Shape& shape(int v) const { return shapes[static_cast<std::size_t>(v)]; }
+
+    // The list.
+    std::size_t size() const { return nodes.size(); }
+    std::span<const int> from(std::size_t i) const {
+        return {sources.data() + nodes[i].first, nodes[i].op->spec.inputs};
+    }
+    std::size_t inputs() const { return shapes.front().size(); }
+    std::size_t outputs() const { return shapes.back().size(); }
+    const Plan& plan(Mode m) const { return plans[static_cast<std::size_t>(m)]; }
+    std::span<const Stage> stages_of(Mode m) const {
+        return m == Mode::route_all ? std::span<const Stage>(&whole, 1) : std::span<const Stage>(stages);
+    }
+    std::size_t blocks(Mode m) const {
+        std::size_t n = 0;
+        for (const Stage& s : stages_of(m)) n += s.block;
+        return n;
+    }
+    // Whether layer i alone reads what comes before it, and takes rows where they lie.
+    bool reads_rows_at(std::size_t i) const {
+        return readers[i] == 1 && nodes[i].spec().reads_rows && on->reads_rows();
+    }
+    double flops() const {
+        double sum = 0;
+        for (const auto& n : nodes) sum += n.spec().flops;
+        return sum;
+    }
+
+    const Backend<R>* on;
+    std::vector<Node<R>> nodes;
+    std::vector<int> sources;
+    std::vector<Shape> shapes;
+    std::vector<Segment> segments;
+    std::vector<Stage> stages;
+    Stage whole{};
+    int features = 0;  // the value that the last element of the outermost chain reads
+    std::size_t parameters = 0;
+    std::vector<std::uint32_t> readers;      // by value
+    std::vector<std::uint8_t> first_writer;  // by source: this reader is the first to write the slope
+    std::vector<std::uint8_t> trains;        // by value: something at or below it has parameters
+    std::array<Plan, modes> plans{};
+    std::size_t most_parameters = 0, shared_parameters = 0;
+    bool apart = true;        // no example meets another
+    bool reads_rows = false;  // the one reader of the input takes rows where they lie
+    bool reads_bytes = false;
+    bool poison = false;  // for tests: rooms are filled with NaN as soon as nobody should read them
+
+private:
+    void finish() {
+        if (nodes.empty()) throw ConfigError("nn: a network needs at least one layer");
+        detail::name_parts(segments);
+        first_writer.assign(sources.size(), 0);
+        trains.assign(shapes.size(), 0);
+        readers.assign(shapes.size(), 0);
+        std::vector<Use> uses;
+        for (std::size_t i = 0; i < size(); ++i) {
+            Node<R>& n = nodes[i];
+            uses.push_back({&n.op->spec, from(i)});
+            most_parameters = std::max(most_parameters, n.spec().parameters);
+            apart = apart && n.spec().apart;
+            trains[i + 1] = n.spec().parameters > 0;
+            for (const int v : from(i)) {
+                ++readers[static_cast<std::size_t>(v)];
+                trains[i + 1] = trains[i + 1] || trains[static_cast<std::size_t>(v)];
+            }
+            if (n.shared && n.owner == i) {
+                n.sum = shared_parameters;
+                shared_parameters += n.spec().parameters;
+            } else if (n.shared) {
+                n.sum = nodes[n.owner].sum;
+            }
+        }
+        std::vector<std::uint8_t> written(shapes.size(), 0);
+        for (std::size_t k = sources.size(); k-- > 0;)
+            first_writer[k] = !std::exchange(written[static_cast<std::size_t>(sources[k])], std::uint8_t{1});
+        for (std::size_t v = 1; v < size(); ++v)
+            if (readers[v] == 0)
+                throw ConfigError("nn: nobody reads what layer " + std::to_string(v - 1) + " puts out");
+        reads_rows = reads_rows_at(0);
+        reads_bytes = readers[0] == 1 && nodes[0].spec().reads_bytes && on->reads_bytes();
+        whole = {0, size(), parameters > 0};
+        if (stages.empty()) stages.push_back(whole);
+        for (std::size_t m = 0; m < modes; ++m) {
+            const auto mode = static_cast<Mode>(m);
+            plans[m] = detail::Planner(mode, uses, shapes, stages_of(mode), features, first_writer).plan();
+        }
+    }
+};
+
+}  // namespace tessera::nn
