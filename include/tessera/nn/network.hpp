@@ -3,8 +3,9 @@
 //
 //   Network<float> net(784, chain(Linear{100}, LeakyRelu{}, Linear{classes}));     widths known at run time
 //
-//   struct Tiny { static constexpr Shape in = 784; static constexpr auto layers = chain(Linear{100}, Relu{}, Linear{10}); };
-//   Fixed<Tiny> net;                            the same, known when compiling: Fixed<Tiny>::parameters, ::segments
+//   struct Tiny { static constexpr Shape in = 784; static constexpr auto layers = chain(Linear{100}, Relu{},
+//   Linear{10}); }; Fixed<Tiny> net;                            the same, known when compiling:
+//   Fixed<Tiny>::parameters, ::segments
 //
 // The first layer with parameters is the input part, the last one the head, all between keeps the part its layer names
 // (body unless it is a norm or an adapter). A network is a const value: copies share one list of layers.
@@ -84,9 +85,8 @@ public:
         const std::size_t n = batch.size() * feature_width();
         double more = 0;
         const double loss =
-            detail::gradient(*graph_, w.data(), batch, loss_of(batch), out.data(), [&](const R* features, R* slope) {
-                more = term(In<R>(features, n), Out<R>(slope, n));
-            });
+            detail::gradient(*graph_, w.data(), batch, loss_of(batch), out.data(),
+                             [&](const R* features, R* slope) { more = term(In<R>(features, n), Out<R>(slope, n)); });
         return loss + more;
     }
 

@@ -40,8 +40,13 @@ public:
     // `kept` holds all up to the first mix if it says so; it will afterwards.
     MixedPass(const Graph<R>& graph, const R* w_g, const R* w_l, Routing<R>& routing, const Batch<R>& batch,
               Kept<R>& kept)
-        : graph_(graph), mode_(mode_of(routing.mix)), w_g_(w_g), w_l_(w_l), routing_(routing),
-          walk_(graph, batch, mode_, nullptr, room_in(kept, graph.plan(mode_), batch.size())), main_(walk_.lane(w_g)),
+        : graph_(graph),
+          mode_(mode_of(routing.mix)),
+          w_g_(w_g),
+          w_l_(w_l),
+          routing_(routing),
+          walk_(graph, batch, mode_, nullptr, room_in(kept, graph.plan(mode_), batch.size())),
+          main_(walk_.lane(w_g)),
           q0_(batch.size() * graph.blocks(mode_)) {
         forward(kept.holds);
         kept.holds = true;
@@ -154,8 +159,8 @@ private:
     Scratch<R> q0_;
 };
 
-// Of each block and example the chosen branch alone. Rows go through each block in two groups, read where they lie; only
-// the outputs return to the order of the batch.
+// Of each block and example the chosen branch alone. Rows go through each block in two groups, read where they lie;
+// only the outputs return to the order of the batch.
 template <class R>
 class HardPass {
 public:
@@ -220,7 +225,8 @@ private:
         if (x.bytes.examples) {
             const Scratch<Index> ids(count);
             for (std::size_t i = 0; i < count; ++i) ids[i] = x.bytes.ids[rows[i]];
-            return run(s, w, {nullptr, nullptr, {x.bytes.examples, ids.data(), x.bytes.shift, x.bytes.scale}}, count, y);
+            return run(s, w, {nullptr, nullptr, {x.bytes.examples, ids.data(), x.bytes.shift, x.bytes.scale}}, count,
+                       y);
         }
         const auto row = [&](std::size_t i) { return x.table ? x.table[rows[i]] : x.matrix + rows[i] * width; };
         if (graph_.reads_rows_at(s.first)) {
