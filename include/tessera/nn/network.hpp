@@ -122,16 +122,14 @@ public:
     Routes routes(MixAt mix) const { return {graph_->inputs(), graph_->blocks(mode_of(mix))}; }
     double routed_gradient(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> dw_g,
                            Out<R> dw_l) const {
-        Kept<R> own;
-        const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch, routing.kept ? *routing.kept : own);
+        const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch, routing.kept);
         const double loss = pass.loss(loss_of(batch));
         pass.backward(dw_g.data(), dw_l.data());
         return loss;
     }
     void routed_predict(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> out) const {
-        Kept<R> own;
         const std::size_t n = batch.size() * outputs();
-        const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch, own);
+        const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch);
         std::copy_n(pass.outputs(), n, out.begin());
         Loss::predict(out.first(n), outputs());
     }

@@ -37,9 +37,9 @@ void mix_rows(const R* global, const R* local, const R* q0, R* to, std::size_t r
 template <class R>
 class MixedPass {
 public:
-    // `kept` holds all up to the first mix if it says so; it will afterwards.
+    // `kept`, where there is one, holds all up to the first mix if it says so; it will afterwards.
     MixedPass(const Graph<R>& graph, const R* w_g, const R* w_l, Routing<R>& routing, const Batch<R>& batch,
-              Kept<R>& kept)
+              Kept<R>* kept = nullptr)
         : graph_(graph),
           mode_(mode_of(routing.mix)),
           w_g_(w_g),
@@ -48,8 +48,8 @@ public:
           walk_(graph, batch, mode_, nullptr, room_in(kept, graph.plan(mode_), batch.size())),
           main_(walk_.lane(w_g)),
           q0_(batch.size() * graph.blocks(mode_)) {
-        forward(kept.holds);
-        kept.holds = true;
+        forward(kept && kept->holds);
+        if (kept) kept->holds = true;
     }
     R* outputs() const { return walk_.outputs(main_); }
     template <class Loss>
@@ -75,9 +75,11 @@ public:
     }
 
 private:
-    static R* room_in(Kept<R>& kept, const Plan& plan, std::size_t batch) {
-        kept.numbers.resize(plan.size(batch) + 1);
-        return kept.numbers.data();
+    // Null: the walk takes one of its own, which nobody has to fill with zeros first.
+    static R* room_in(Kept<R>* kept, const Plan& plan, std::size_t batch) {
+        if (!kept) return nullptr;
+        kept->numbers.resize(plan.size(batch));
+        return kept->numbers.data();
     }
     const R* q0(std::size_t j) const { return q0_.data() + j * walk_.batch(); }
     std::size_t width(const Stage& s) const { return graph_.shapes[s.last].size(); }
