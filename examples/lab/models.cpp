@@ -39,7 +39,8 @@ nn::Shape planes_of(const std::string& name, std::size_t width) {
 
 // Layers that are read, not compiled: a chain of any length.
 struct Described {
-    using Layer = std::variant<nn::Linear, nn::Conv2d, nn::MaxPool2d, nn::MeanPool, nn::GroupNorm, nn::Dropout, nn::Relu>;
+    using Layer =
+        std::variant<nn::Linear, nn::Conv2d, nn::MaxPool2d, nn::MeanPool, nn::GroupNorm, nn::Dropout, nn::Relu>;
     std::vector<Layer> layers;
     bool of_planes = false;
 
@@ -112,8 +113,8 @@ Described described(const std::string& text, std::size_t classes) {
             all.layers.emplace_back(nn::Relu{});
         } else if (name == "conv") {
             const auto n = words.sizes(2, 4);
-            all.layers.emplace_back(nn::Conv2d{.outputs = n[0], .kernel = n[1], .stride = n.size() > 2 ? n[2] : 1,
-                                               .pad = n.size() > 3 ? n[3] : 0});
+            all.layers.emplace_back(nn::Conv2d{
+                .outputs = n[0], .kernel = n[1], .stride = n.size() > 2 ? n[2] : 1, .pad = n.size() > 3 ? n[3] : 0});
             all.layers.emplace_back(nn::Relu{});
             all.of_planes = true;
         } else if (name == "pool") {

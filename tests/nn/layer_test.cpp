@@ -115,7 +115,8 @@ TEST_CASE("a convolution by hand: cross-correlation, channels first, weights as 
     const std::vector<double> w{1, 10, 100, 1000, /* second channel */ 0.5, 0, 0, 0.25, /* bias */ -1};
     CHECK(OneLayer<Conv2d>({.outputs = 1, .kernel = 2}, Shape(2, 2, 3), w, x).y() ==
           std::vector<double>{1 + 20 + 400 + 5000 + 0.5 + 0.25 - 1, 2 + 30 + 500 + 6000 - 1});
-    CHECK(OneLayer<MaxPool2d>({}, Shape(1, 2, 3), {}, {1, 2, 3, 4, 5, 6}).y() == std::vector<double>{5});  // a column left over
+    CHECK(OneLayer<MaxPool2d>({}, Shape(1, 2, 3), {}, {1, 2, 3, 4, 5, 6}).y() ==
+          std::vector<double>{5});  // a column left over
     CHECK(OneLayer<MeanPool>({}, Shape(2, 1, 3), {}, {1, 2, 3, 4, 5, 9}).y() == std::vector<double>{2, 6});
 }
 
@@ -174,9 +175,7 @@ TEST_CASE("draws are keyed by the place in nested recipes") {
         Network<float>(100, recipe).logits(std::vector<float>{}, batch, out);
         return out;
     };
-    const auto by_hand = [&](Key key) {
-        return OneLayer<Dropout, float>({}, 100, {}, ones, &key).y();
-    };
+    const auto by_hand = [&](Key key) { return OneLayer<Dropout, float>({}, 100, {}, ones, &key).y(); };
     CHECK(dropped(Dropout{}) == by_hand(draw));
     CHECK(dropped(chain(Relu{}, Dropout{})) == by_hand(draw(1)));
     CHECK(dropped(chain(Relu{}, chain(Relu{}, Relu{}, Dropout{}))) == by_hand(draw(1)(2)));
@@ -198,7 +197,8 @@ TEST_CASE("layers keep their law: gradients, rooms, fused steps, clipped sums, m
         CHECK(conformance::layer(LeakyRelu{}, 6) == none);
         CHECK(conformance::layer(Dropout{0.3}, 6) == none);
         CHECK(conformance::layer(Conv2d{.outputs = 3, .kernel = 3, .pad = 1}, Shape(2, 5, 4)) == none);
-        CHECK(conformance::layer(Conv2d{.outputs = 3, .kernel = 2, .stride = 2, .bias = false}, Shape(2, 5, 4)) == none);
+        CHECK(conformance::layer(Conv2d{.outputs = 3, .kernel = 2, .stride = 2, .bias = false}, Shape(2, 5, 4)) ==
+              none);
         CHECK(conformance::layer(MaxPool2d{}, Shape(2, 5, 4)) == none);
         CHECK(conformance::layer(MeanPool{}, Shape(2, 5, 4)) == none);
         CHECK(conformance::layer(GroupNorm{2}, Shape(4, 3, 2)) == none);
@@ -241,10 +241,10 @@ TEST_CASE("parameters are counted in constant expressions") {
 TEST_CASE("segments are named by their place, parts by their layer") {
     const Network<float> net(4, chain(Linear{6}, LeakyRelu{}, chain(Linear{5}, Relu{}), bottleneck(2), GroupNorm{1},
                                       residual(Linear{5}), Linear{3}));
-    CHECK(names(net.layout()) ==
-          Names{"0.weight input", "0.bias input", "2.0.weight body", "2.0.bias body", "3.0.weight adapter",
-                "3.0.bias adapter", "3.2.weight adapter", "3.2.bias adapter", "4.weight norm", "4.bias norm",
-                "5.inner.weight body", "5.inner.bias body", "6.weight head", "6.bias head"});
+    CHECK(names(net.layout()) == Names{"0.weight input", "0.bias input", "2.0.weight body", "2.0.bias body",
+                                       "3.0.weight adapter", "3.0.bias adapter", "3.2.weight adapter",
+                                       "3.2.bias adapter", "4.weight norm", "4.bias norm", "5.inner.weight body",
+                                       "5.inner.bias body", "6.weight head", "6.bias head"});
     CHECK(net.routes(MixAt::layer).blocks == 6);
     CHECK(net.routes(MixAt::output).blocks == 1);
     CHECK(net.feature_width() == 5);
@@ -268,13 +268,15 @@ TEST_CASE("sentences") {
     CHECK_THROWS_WITH_AS(Network<float>(5, chain(residual(Linear{4}))),
                          "nn::Add: what is added up must have one shape; does the inner layer keep it?", ConfigError);
     CHECK_THROWS_WITH_AS(Network<float>(5, again(2, Linear{4})),
-                         "nn: layers that share parameters must have the same ones; does the shape change?", ConfigError);
+                         "nn: layers that share parameters must have the same ones; does the shape change?",
+                         ConfigError);
     CHECK_THROWS_WITH_AS(Network<float>(5, chain(GroupNorm{2})), "nn::GroupNorm: the groups must divide the channels",
                          ConfigError);
 }
 
 TEST_CASE("any backend multiplies for any network") {
-    const auto recipe = chain(Conv2d{.outputs = 3, .kernel = 3, .stride = 2, .pad = 1}, Relu{}, Linear{5}, Relu{}, Linear{3});
+    const auto recipe =
+        chain(Conv2d{.outputs = 3, .kernel = 3, .stride = 2, .pad = 1}, Relu{}, Linear{5}, Relu{}, Linear{3});
     const Shape in(2, 5, 4);
     const conformance::detail::LayerBatch<double> data(in.size(), 3);
     const Network<double> simd(in, recipe), reference(in, recipe, nn::backend_for<double, backend::Reference>());

@@ -126,4 +126,24 @@ TEST_CASE("examples of the other kind are refused with a sentence") {
     CHECK_NOTHROW(nn::SoftmaxCrossEntropy::gradient<double>(Batch<double>(labelled.examples(), one), three));
 }
 
+TEST_CASE("regressions: squared errors and Huber's, by hand and by differences") {
+    const auto data = data::Dataset::regression(std::vector<double>{0, 0, 0}, std::vector<double>{1, 2, 3});
+    const std::vector<Index> all{0, 1, 2};
+    const std::vector<double> weights{1, 2, 0.5}, z{1.5, 2.25, 0};  // misses of 0.5, 0.25 and -3
+    const Batch<double> batch(data.examples(), all, weights);
+    auto slope = z;
+    CHECK(nn::SquaredError::gradient<double>(batch, slope) == doctest::Approx((0.125 + 0.0625 + 2.25) / 3).epsilon(1e-14));
+    CHECK(slope[2] == doctest::Approx(0.5 * -3 / 3).epsilon(1e-14));
+    slope = z;
+    CHECK(nn::Huber<>::gradient<double>(batch, slope) == doctest::Approx((0.125 + 0.0625 + 1.25) / 3).epsilon(1e-14));
+    CHECK(slope[2] == doctest::Approx(0.5 * -1 / 3).epsilon(1e-14));
+    const auto value = [&](std::vector<double> at) { return nn::Huber<>::gradient<double>(batch, at); };
+    CHECK(support::relative_error(slope, support::finite_differences(value, z)) < 1e-6);
+    const nn::Network<double, nn::SquaredError> net(1, nn::recipe::dnn(4, 1));
+    CHECK(conformance::check_gradients(net, batch).empty());
+    const auto classes = data::Dataset::own(std::vector<double>{0, 0, 0}, {0, 1, 0}, 2);
+    CHECK_THROWS_WITH_AS(nn::SquaredError::gradient<double>(Batch<double>(classes.examples(), all), slope),
+                         "nn::SquaredError needs a real target for each example, and one output", ConfigError);
+}
+
 }  // namespace loss_test

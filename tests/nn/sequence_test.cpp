@@ -101,8 +101,8 @@ TEST_CASE("an embedding gives the rows of its table; equal words share theirs") 
 TEST_CASE("sentences") {
     CHECK_THROWS_WITH_AS(Network<float>(5, chain(Lstm{3})),
                          "nn::Lstm: it reads a sequence; say the shape of the input as positions, width", ConfigError);
-    CHECK_THROWS_WITH_AS(Network<float>(Shape(4, 6), chain(Attention{4})), "nn::Attention: the heads must divide the width",
-                         ConfigError);
+    CHECK_THROWS_WITH_AS(Network<float>(Shape(4, 6), chain(Attention{4})),
+                         "nn::Attention: the heads must divide the width", ConfigError);
 }
 
 }  // namespace sequence_test

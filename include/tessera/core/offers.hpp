@@ -91,7 +91,7 @@ inline constexpr Offers routed = bit(45);         // routes(mix), routed_gradien
 
 // Of a layer (nn/layer.hpp).
 inline constexpr Offers step = bit(50);     // void step(pass, w, update) const: dx, then gradient and update at once
-inline constexpr Offers factors = bit(51);  // Factors<R> factors(pass, example, room) const: an example's weight gradient
+inline constexpr Offers factors = bit(51);  // Factors<R> factors(pass, example, room) const: of its weight gradient
 
 // Of a predictor, as `serve` gives it: how its parameters can be written to a file (runtime/export.hpp).
 inline constexpr Offers parameters = bit(46);  // parameters: a Vec<R>, the model's own

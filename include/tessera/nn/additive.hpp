@@ -38,7 +38,10 @@ public:
         offer::input_width | offer::when(CountedModel<Shared> && CountedModel<Own>, offer::forward_flops);
 
     explicit Additive(Mix mix = Mix::probabilities, Shared shared = {}, Own own = {})
-        : mix_(mix), shared_(std::move(shared)), own_(std::move(own)), shared_size_(dimension(shared_)),
+        : mix_(mix),
+          shared_(std::move(shared)),
+          own_(std::move(own)),
+          shared_size_(dimension(shared_)),
           own_size_(dimension(own_)) {
         if (tessera::input_width(shared_) != tessera::input_width(own_))
             throw ConfigError("the shared model reads " + std::to_string(tessera::input_width(shared_)) +

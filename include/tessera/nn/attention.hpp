@@ -93,7 +93,8 @@ struct Attention {
         const Scratch<R> more(p.dx() ? at.n : 0);
         for (std::size_t part = 0; part < 3; ++part) {
             const R* d = slopes.data() + part * at.n;
-            if (p.dw) p.on->affine_weight_gradient(d, {p.x(), nullptr, {}}, p.slope(part), nullptr, at.rows, at.d, at.d);
+            if (p.dw)
+                p.on->affine_weight_gradient(d, {p.x(), nullptr, {}}, p.slope(part), nullptr, at.rows, at.d, at.d);
             if (!p.dx()) continue;
             p.on->affine_input_gradient(d, p.weight(part), part == 0 ? p.dx() : more.data(), at.rows, at.d, at.d);
             if (part > 0) kernels::axpy(R(1), static_cast<const R*>(more.data()), p.dx(), at.n);
@@ -106,7 +107,11 @@ private:
 
         template <class R>
         Places(const Attention& a, const Pass<R>& p)
-            : t(p.in().positions()), d(p.in().width()), each(d / a.heads), heads(a.heads), rows(p.batch * t),
+            : t(p.in().positions()),
+              d(p.in().width()),
+              each(d / a.heads),
+              heads(a.heads),
+              rows(p.batch * t),
               n(rows * d) {}
         template <class R>
         R scale() const {
@@ -170,7 +175,8 @@ private:
     template <class R>
     std::size_t word(const Pass<R>& p, std::size_t row) const {
         const R at = p.x()[row];
-        if (!(at >= 0 && at < static_cast<R>(words))) throw ConfigError("nn::Embedding: an example holds a word that is not there");
+        if (!(at >= 0 && at < static_cast<R>(words)))
+            throw ConfigError("nn::Embedding: an example holds a word that is not there");
         return static_cast<std::size_t>(at);
     }
 };

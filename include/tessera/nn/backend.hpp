@@ -47,7 +47,8 @@ public:
                                         std::size_t in, std::size_t out) const = 0;
     // Gradient and update in one pass over w and the biases behind it.
     virtual void affine_update(const R* dy, const Rows<R>& x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                               const kernels::UpdatePulls<R>& pulls, const kernels::UpdateNumbers<R>& numbers) const = 0;
+                               const kernels::UpdatePulls<R>& pulls,
+                               const kernels::UpdateNumbers<R>& numbers) const = 0;
 
     // dw is followed by the gradient of the biases.
     virtual void conv(const R* x, const R* w, const R* bias, R* y, std::size_t batch, const kernels::ConvShape& s,

@@ -19,9 +19,8 @@ namespace tessera::nn::detail {
 
 inline std::size_t count_active(const Mask& mask, std::size_t begin, std::size_t end) {
     std::size_t n = 0;
-    kernels::each_word(mask.words().data(), begin, end, [&](std::size_t, std::uint64_t bits) {
-        n += static_cast<std::size_t>(std::popcount(bits));
-    });
+    kernels::each_word(mask.words().data(), begin, end,
+                       [&](std::size_t, std::uint64_t bits) { n += static_cast<std::size_t>(std::popcount(bits)); });
     return n;
 }
 // packed = what is active of dense, and back; both begin at coordinate `begin`.
@@ -59,8 +58,7 @@ void load_rows(const Batch<R>& batch, std::size_t width, R* to) {
         batch.fetch(i + 2);
         if (const auto* bytes = batch.bytes(i))
             kernels::widen_bytes(bytes, to, width, R(batch.examples().shift), R(batch.examples().scale));
-        else
-            batch.read(i, Out<R>(to, width));
+        else batch.read(i, Out<R>(to, width));
     }
 }
 

@@ -5,9 +5,9 @@
 //   affine layer   |g_i|^2 = |x_i|^2 |dy_i|^2 for the weights, |dy_i|^2 for the bias; over positions t, t'
 //                  |g_i|^2 = sum <dy_t, dy_t'> (<x_t, x_t'> + 1)
 //
-// One backward pass leaves dy of every layer with parameters and the squared norms. Back-propagation is linear in dy, so
-// sum_i c_i g_i is then one weight gradient per layer with the rows of dy scaled by c_i: no second pass. Norms are in
-// double. A layer that offers `factors` says its gradient as a product; of any other the gradient is made example by
+// One backward pass leaves dy of every layer with parameters and the squared norms. Back-propagation is linear in dy,
+// so sum_i c_i g_i is then one weight gradient per layer with the rows of dy scaled by c_i: no second pass. Norms are
+// in double. A layer that offers `factors` says its gradient as a product; of any other the gradient is made example by
 // example, and kept where it is small and making it again would cost products.
 #pragma once
 
@@ -57,8 +57,12 @@ public:
     static constexpr double lost = -1;  // for a factor: the gradient is not finite
 
     ClippedPass(const Graph<R>& graph, const R* w, const Batch<R>& batch, const Clip<R>& clip)
-        : graph_(graph), clip_(clip), walk_(graph, batch, Mode::clip, &clip.on), lane_(walk_.lane(w)),
-          one_(graph.most_parameters), kept_(graph.size()) {}
+        : graph_(graph),
+          clip_(clip),
+          walk_(graph, batch, Mode::clip, &clip.on),
+          lane_(walk_.lane(w)),
+          one_(graph.most_parameters),
+          kept_(graph.size()) {}
 
     // The mean loss; factors[i] becomes what example i is scaled by, or `lost`. False: one of them is lost.
     template <class Loss>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layers on planes, channels first: convolution and pooling. Weights are [outputs][channels][kernel][kernel] as in torch
-// checkpoints.
+// Layers on planes, channels first: convolution and pooling. Weights are [outputs][channels][kernel][kernel] as in
+// torch checkpoints.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ struct Conv2d {
         const auto [channels, height, width] = s.in[0].sizes;
         if (!s.expect(s.in[0].rank == 3,
                       "nn::Conv2d: it reads planes; say the shape of the input as channels, height, width") ||
-            !s.expect(outputs > 0 && kernel > 0 && stride > 0, "nn::Conv2d: outputs, kernel and stride are at least 1") ||
+            !s.expect(outputs > 0 && kernel > 0 && stride > 0,
+                      "nn::Conv2d: outputs, kernel and stride are at least 1") ||
             !s.expect(kernel <= height + 2 * pad && kernel <= width + 2 * pad,
                       "nn::Conv2d: the kernel is larger than the planes with their margins"))
             return;

@@ -52,8 +52,9 @@ struct BasicBlock {
     template <class B>
     constexpr int add(B& to, int v) const {
         const auto conv = [&](std::size_t kernel, std::size_t step) {
-            return chain(Conv2d{.outputs = channels, .kernel = kernel, .stride = step, .pad = kernel / 2, .bias = false},
-                         GroupNorm{groups});
+            return chain(
+                Conv2d{.outputs = channels, .kernel = kernel, .stride = step, .pad = kernel / 2, .bias = false},
+                GroupNorm{groups});
         };
         const auto inner = chain(conv(3, stride), Relu{}, conv(3, 1));
         const bool same = stride == 1 && to.shape(v).sizes[0] == channels;

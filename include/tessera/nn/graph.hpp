@@ -31,8 +31,8 @@ struct Node {
     std::size_t first = 0;  // of its sources
     std::size_t w = 0;
     std::size_t owner = 0;
-    bool shared = false;      // its parameters have several uses
-    std::size_t sum = 0;      // where the sum over these uses lies among such sums
+    bool shared = false;  // its parameters have several uses
+    std::size_t sum = 0;  // where the sum over these uses lies among such sums
 
     const Spec& spec() const { return op->spec; }
     Range range() const { return {w, w + op->spec.parameters}; }
@@ -62,7 +62,8 @@ public:
                 node.w = nodes[tie->at].w;
                 node.shared = nodes[tie->at].shared = true;
                 if (nodes[tie->at].spec().parameters != s.parameters)
-                    throw ConfigError("nn: layers that share parameters must have the same ones; does the shape change?");
+                    throw ConfigError(
+                        "nn: layers that share parameters must have the same ones; does the shape change?");
             } else {
                 if (tie) tie->at = nodes.size();
                 if (s.parameters > std::numeric_limits<std::size_t>::max() / 64 - parameters)
@@ -102,7 +103,8 @@ public:
     void change(std::size_t mark, const F& f) {
         if (mark == segments.size()) return;
         const Name last(detail::owner_of(segments.back()));
-        for (std::size_t k = mark; k < segments.size(); ++k) f(segments[k], detail::owner_of(segments[k]) == last.view());
+        for (std::size_t k = mark; k < segments.size(); ++k)
+            f(segments[k], detail::owner_of(segments[k]) == last.view());
     }
     const Shape& shape(int v) const { return shapes[static_cast<std::size_t>(v)]; }
 

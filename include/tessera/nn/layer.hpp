@@ -10,11 +10,12 @@
 //
 //   offer::step      void step(const Pass<R>&, R* w, const Update<R>&) const      dx, then gradient and update at once
 //   offer::factors   Factors<R> factors(const Pass<R>&, std::size_t example, R* room) const
-//                    the weight gradient of one example as a product of two thin matrices, at most `positions` rows high
+//                    the weight gradient of one example as a product of two thin matrices, at most `positions` rows
+//                    high
 //
 // A layer that offers nothing still trains in fused steps, is clipped, masked, routed and frozen: the passes (walk.hpp,
-// clipped.hpp, masked.hpp, routing.hpp) have an answer for every layer. Sizes come from what a layer reads, so one struct
-// serves constant expressions and widths that are known at run time.
+// clipped.hpp, masked.hpp, routing.hpp) have an answer for every layer. Sizes come from what a layer reads, so one
+// struct serves constant expressions and widths that are known at run time.
 #pragma once
 
 #include <array>
@@ -49,7 +50,8 @@ struct Path {
     }
 };
 
-// What backward reads beside the notes, the parameters and dy. A value that nobody reads again gives its room to others.
+// What backward reads beside the notes, the parameters and dy. A value that nobody reads again gives its room to
+// others.
 enum class Reads : std::uint8_t { nothing = 0, x = 1, y = 2, both = 3 };
 
 // Filled by infer, in a constant expression or at run time.
@@ -67,11 +69,11 @@ struct Spec {
     std::size_t note_count = 0, notes = 0;  // kinds of notes, and the numbers in them, per example
     std::size_t batch_notes = 0;            // numbers left for backward that belong to the batch
     Reads backward_reads = Reads::both;
-    bool in_place = false;     // y may lie where x lies, and dx where dy lies
-    bool pointwise = false;    // acts number by number, so their order does not matter
-    bool affine = false;       // multiplies rows by its first segment and adds its second, if any: active weights may do
-    bool apart = true;         // examples do not meet (batch norm: false)
-    bool reads_rows = false;   // forward, backward and step take x as `p.rows`, where it may lie in pieces
+    bool in_place = false;    // y may lie where x lies, and dx where dy lies
+    bool pointwise = false;   // acts number by number, so their order does not matter
+    bool affine = false;      // multiplies rows by its first segment and adds its second, if any: active weights may do
+    bool apart = true;        // examples do not meet (batch norm: false)
+    bool reads_rows = false;  // forward, backward and step take x as `p.rows`, where it may lie in pieces
     bool reads_bytes = false;  // and in bytes
     double flops = 0;          // of a forward pass over one example
 
@@ -147,7 +149,8 @@ struct Update {
     }
 };
 
-// dW = left^T right: `count` rows of `out` and of `in` numbers. The bias, if there is one, has the sum of the left rows.
+// dW = left^T right: `count` rows of `out` and of `in` numbers. The bias, if there is one, has the sum of the left
+// rows.
 template <class R>
 struct Factors {
     std::size_t count = 1;
@@ -191,8 +194,9 @@ consteval bool check_layer() {
     constexpr bool offers = tessera::detail::StatesOffers<L>;
     static_assert(infer, "tessera::nn: a layer needs `constexpr void infer(Spec&) const`, which says what comes out");
     static_assert(forward, "tessera::nn: a layer needs `template <class R> void forward(const Pass<R>&) const`");
-    static_assert(backward, "tessera::nn: a layer needs `template <class R> void backward(const Pass<R>&) const`, which "
-                            "writes all of dx and of dw where they are wanted");
+    static_assert(backward,
+                  "tessera::nn: a layer needs `template <class R> void backward(const Pass<R>&) const`, which "
+                  "writes all of dx and of dw where they are wanted");
     static_assert(std::copyable<L>, "tessera::nn: a layer must be copyable");
     static_assert(offers, "tessera::nn: a layer needs `static constexpr Offers offers = offer::nothing;`, or what it "
                           "offers: step, factors, joined by |");

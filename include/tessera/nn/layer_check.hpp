@@ -3,9 +3,9 @@
 //
 //   conformance::layer(Mine{}, Shape(3, 8, 8))     empty: it keeps the contract of nn/layer.hpp on such inputs
 //
-// Gradients by differences in double, under a plan that fills rooms with NaN as soon as nobody should read them, so that
-// a wrong `backward_reads` or `in_place` is found; a fused step has the bits of two passes; clipped sums are those of
-// single gradients; on a mask it is what it is at zero-filled weights.
+// Gradients by differences in double, under a plan that fills rooms with NaN as soon as nobody should read them, so
+// that a wrong `backward_reads` or `in_place` is found; a fused step has the bits of two passes; clipped sums are those
+// of single gradients; on a mask it is what it is at zero-filled weights.
 #pragma once
 
 #include <cstddef>
@@ -110,8 +110,9 @@ template <class L>
         Vec<double> g(w.size()), h(w.size());
         const double one = net.gradient(w, batch, g), other = poisoned.gradient(w, batch, h);
         if (one != other || g != h)
-            complain("it reads a value after the time it said it would (backward_reads, in_place), or leaves part of y, "
-                     "dx or dw unwritten");
+            complain(
+                "it reads a value after the time it said it would (backward_reads, in_place), or leaves part of y, "
+                "dx or dw unwritten");
         for (const auto& sentence : check_gradients(net, batch, tolerance)) all.push_back(sentence);
         const Clip<double> clip{.norm = 0.1};
         if (net.clips(clip)) {  // draws are the batch's, so examples are compared in one batch: the norms, by their sum
@@ -122,8 +123,7 @@ template <class L>
         }
         Mask mask(w.size(), true);
         for (std::size_t j = 0; j < w.size(); j += 3) mask.set(j, false);
-        const nn::Sparse<nn::Network<double>> sparse(
-            net, mask, batch.size(), Arithmetic::sparse);
+        const nn::Sparse<nn::Network<double>> sparse(net, mask, batch.size(), Arithmetic::sparse);
         Vec<double> packed, dense(w.size()), zeros = w;
         for (std::size_t j = 0; j < w.size(); ++j) {
             if (mask[j]) packed.push_back(w[j]);

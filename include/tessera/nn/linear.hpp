@@ -29,9 +29,9 @@ struct Linear {
         s.affine = true;
         s.reads_rows = s.in[0].positions() == 1;
         s.reads_bytes = s.reads_rows && kernels::tiles_pay(outputs);
-        s.flops = static_cast<double>(s.in[0].positions()) *
-                  (2.0 * static_cast<double>(in) * static_cast<double>(outputs) +
-                   (bias ? static_cast<double>(outputs) : 0.0));
+        s.flops =
+            static_cast<double>(s.in[0].positions()) * (2.0 * static_cast<double>(in) * static_cast<double>(outputs) +
+                                                        (bias ? static_cast<double>(outputs) : 0.0));
     }
     template <class R>
     void forward(const Pass<R>& p) const {

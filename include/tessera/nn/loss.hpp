@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <ratio>
 
 #include <tessera/core/arena.hpp>
 #include <tessera/core/batch.hpp>
@@ -98,6 +99,55 @@ struct BinaryCrossEntropy {
             out = static_cast<R>(std::min(score, 0.0) - std::log1p(std::exp(-std::fabs(score))));
         }
     }
+};
+
+namespace detail {
+struct Miss {
+    double value, slope;
+};
+// Of a regression: share * value(z - target) summed, z = share * slope(z - target).
+template <class R, class F>
+double regress(const Batch<R>& batch, Out<R> z, const char* sentence, const F& f) {
+    if (batch.size() == 0) return 0;
+    if (!batch.examples().targets || z.size() != batch.size()) throw ConfigError(sentence);
+    double loss = 0;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+        const double share = static_cast<double>(batch.weight(i)) / static_cast<double>(batch.size());
+        const auto [value, slope] = f(static_cast<double>(z[i]) - static_cast<double>(batch.target(i)));
+        loss += share * value;
+        z[i] = static_cast<R>(share * slope);
+    }
+    return loss;
+}
+}  // namespace detail
+
+// Mean over the batch of weight / 2 (z - target)^2. Predictions are the outputs themselves.
+struct SquaredError {
+    template <class R>
+    static double gradient(const Batch<R>& batch, Out<R> z) {
+        return detail::regress(batch, z, "nn::SquaredError needs a real target for each example, and one output",
+                               [](double miss) -> detail::Miss {
+                                   return {miss * miss / 2, miss};
+                               });
+    }
+    template <class R>
+    static void predict(Out<R>, std::size_t) {}
+};
+
+// The same up to a distance of Delta, a std::ratio, and linear from there on: Delta (|miss| - Delta / 2) (Huber 1964).
+template <class Delta = std::ratio<1>>
+struct Huber {
+    template <class R>
+    static double gradient(const Batch<R>& batch, Out<R> z) {
+        constexpr double delta = static_cast<double>(Delta::num) / static_cast<double>(Delta::den);
+        return detail::regress(batch, z, "nn::Huber needs a real target for each example, and one output",
+                               [](double miss) -> detail::Miss {
+                                   if (std::fabs(miss) <= delta) return {miss * miss / 2, miss};
+                                   return {delta * (std::fabs(miss) - delta / 2), miss < 0 ? -delta : delta};
+                               });
+    }
+    template <class R>
+    static void predict(Out<R>, std::size_t) {}
 };
 
 }  // namespace tessera::nn

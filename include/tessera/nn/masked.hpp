@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How a network runs on the active coordinates of a mask (nn/sparse.hpp), layer by layer. Where it pays, an affine layer
-// uses the sparse kernels, and what flows between such layers stays blocked (kernels/sparse_blocks.hpp): layers that act
-// number by number take blocks as they are. Every other layer works on zero-filled weights of its own.
+// How a network runs on the active coordinates of a mask (nn/sparse.hpp), layer by layer. Where it pays, an affine
+// layer uses the sparse kernels, and what flows between such layers stays blocked (kernels/sparse_blocks.hpp): layers
+// that act number by number take blocks as they are. Every other layer works on zero-filled weights of its own.
 #pragma once
 
 #include <algorithm>
@@ -126,8 +126,14 @@ struct MaskedForm {
     class Run {
     public:
         Run(const M& model, const Mask& mask, const Vec<SparseLayer>& layers, In<R> packed, const Batch<R>& batch)
-            : graph_(&model.graph()), mask_(&mask), layers_(&layers), batch_(&batch), values_(graph_->shapes.size()),
-              slopes_(graph_->shapes.size()), weights_(graph_->size()), notes_(graph_->size()) {
+            : graph_(&model.graph()),
+              mask_(&mask),
+              layers_(&layers),
+              batch_(&batch),
+              values_(graph_->shapes.size()),
+              slopes_(graph_->shapes.size()),
+              weights_(graph_->size()),
+              notes_(graph_->size()) {
             for (std::size_t v = 0; v < values_.size(); ++v) {
                 values_[v].shape(batch.size(), graph_->shapes[v].size());
                 slopes_[v].shape(batch.size(), graph_->shapes[v].size());
@@ -138,7 +144,8 @@ struct MaskedForm {
         Out<R> outputs() { return {values_.back().rows(), values_.back().size(false)}; }
         // Leaves the gradient in the outputs for what follows: in their place, unless the last layer reads them.
         double loss() {
-            if (!last_reads_outputs()) return M::Objective::gradient(*batch_, {values_.back().rows_to_write(), outputs().size()});
+            if (!last_reads_outputs())
+                return M::Objective::gradient(*batch_, {values_.back().rows_to_write(), outputs().size()});
             const Out<R> z = outputs(), dz(slopes_.back().make(false), z.size());
             std::copy(z.begin(), z.end(), dz.begin());
             return M::Objective::gradient(*batch_, dz);
@@ -241,8 +248,8 @@ struct MaskedForm {
             detail::Carried<R> more;
             const Below dx = below(i, 0, more);
             // A maker that is neither affine nor pointwise reads rows only.
-            const bool rows = dx.to && !graph_->nodes[source(i) - 1].spec().affine &&
-                              !graph_->nodes[source(i) - 1].spec().pointwise;
+            const bool rows =
+                dx.to && !graph_->nodes[source(i) - 1].spec().affine && !graph_->nodes[source(i) - 1].spec().pointwise;
             const Scratch<R> spare(rows ? dx.to->size(true) : 0);
             kernels::SparseOut<R> out;
             if (dx.to) {
@@ -256,11 +263,10 @@ struct MaskedForm {
                                          to.update->pulls.at(layer.packed.begin), to.update->numbers);
             else if (out.blocks)
                 kernels::sparse_gradients(layer.pattern, static_cast<const R*>(w), dy, x, out, g, batch_->size());
-            else if (g)
-                kernels::sparse_weight_gradient(layer.pattern, dy, x, g, batch_->size());
+            else if (g) kernels::sparse_weight_gradient(layer.pattern, dy, x, g, batch_->size());
             else if (moves)
-                kernels::sparse_update(layer.pattern, dy, x, w, batch_->size(),
-                                       to.update->pulls.at(layer.packed.begin), to.update->numbers);
+                kernels::sparse_update(layer.pattern, dy, x, w, batch_->size(), to.update->pulls.at(layer.packed.begin),
+                                       to.update->numbers);
             if ((g || moves) && layer.whole.size() > layer.inputs * layer.outputs) bias_back(layer, to, dy, g);
             add(i, 0, dx);
         }
@@ -269,7 +275,7 @@ struct MaskedForm {
             const Scratch<R> sums(layer.outputs), active(g ? 0 : biases.size());
             kernels::block_sums(dy, sums.data(), layer.outputs, kernels::padded<R>(batch_->size()));
             detail::gather_active(*mask_, layer.whole.end - layer.outputs, layer.whole.end, sums.data(),
-                                      g ? g + layer.weights : active.data());
+                                  g ? g + layer.weights : active.data());
             if (!g) to.move(biases, active.data());
         }
 
@@ -305,7 +311,7 @@ struct MaskedForm {
             const Scratch<R> active(layer.full() || g ? 0 : layer.packed.size());
             if (!layer.full() || g)
                 detail::gather_active(*mask_, layer.whole.begin, layer.whole.end, static_cast<const R*>(dw),
-                                          g ? g : active.data());
+                                      g ? g : active.data());
             if (moves) to.move(layer.packed, layer.full() ? dw : active.data());
         }
         static void store(const Node<R>& n, Pass<R>& p, R* dw, const Begun& begun) {

@@ -3,8 +3,9 @@
 //
 //   Network<float> net(784, chain(Linear{100}, LeakyRelu{}, Linear{classes}));     widths known at run time
 //
-//   struct Tiny { static constexpr Shape in = 784; static constexpr auto layers = chain(Linear{100}, Relu{}, Linear{10}); };
-//   Fixed<Tiny> net;                            the same, known when compiling: Fixed<Tiny>::parameters, ::segments
+//   struct Tiny { static constexpr Shape in = 784; static constexpr auto layers = chain(Linear{100}, Relu{},
+//   Linear{10}); }; Fixed<Tiny> net;                            the same, known when compiling:
+//   Fixed<Tiny>::parameters, ::segments
 //
 // The first layer with parameters is the input part, the last one the head, all between keeps the part its layer names
 // (body unless it is a norm or an adapter). A network is a const value: copies share one list of layers.
@@ -87,9 +88,8 @@ public:
         const std::size_t n = batch.size() * feature_width();
         double more = 0;
         const double loss =
-            detail::gradient(*graph_, w.data(), batch, loss_of(batch), out.data(), [&](const R* features, R* slope) {
-                more = term(In<R>(features, n), Out<R>(slope, n));
-            });
+            detail::gradient(*graph_, w.data(), batch, loss_of(batch), out.data(),
+                             [&](const R* features, R* slope) { more = term(In<R>(features, n), Out<R>(slope, n)); });
         return loss + more;
     }
 
@@ -125,16 +125,14 @@ public:
     Routes routes(MixAt mix) const { return {graph_->inputs(), graph_->blocks(mode_of(mix))}; }
     double routed_gradient(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> dw_g,
                            Out<R> dw_l) const {
-        Kept<R> own;
-        const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch, routing.kept ? *routing.kept : own);
+        const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch, routing.kept);
         const double loss = pass.loss(loss_of(batch));
         pass.backward(dw_g.data(), dw_l.data());
         return loss;
     }
     void routed_predict(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> out) const {
-        Kept<R> own;
         const std::size_t n = batch.size() * outputs();
-        const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch, own);
+        const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch);
         std::copy_n(pass.outputs(), n, out.begin());
         Loss::predict(out.first(n), outputs());
     }

@@ -62,8 +62,11 @@ private:
 
         template <class R>
         Group(const GroupNorm& norm, const Pass<R>& p)
-            : channels(channels_of(p.in())), groups(norm.groups), positions(p.in().width() / channels),
-              size(channels / groups * positions), count(p.batch * p.in().positions() * groups) {}
+            : channels(channels_of(p.in())),
+              groups(norm.groups),
+              positions(p.in().width() / channels),
+              size(channels / groups * positions),
+              count(p.batch * p.in().positions() * groups) {}
         // f(channel, number) for each number of group i
         template <class F>
         void each(std::size_t i, const F& f) const {

@@ -40,8 +40,8 @@ struct Use {
 
 struct Plan {
     using Offset = std::uint32_t;
-    // Lane 0 is the network; lanes 1 and 2 are the branches of a block. Their slopes share the places of lane 1; in lane
-    // 2 is what the second branch says about the input of its block.
+    // Lane 0 is the network; lanes 1 and 2 are the branches of a block. Their slopes share the places of lane 1; in
+    // lane 2 is what the second branch says about the input of its block.
     std::array<std::vector<Offset>, 3> value{}, notes{}, slope{};
     std::vector<Offset> added;        // by source: where a slope waits that is added to another
     std::vector<Offset> batch_notes;  // behind all that is counted per example
@@ -66,8 +66,14 @@ class Planner {
 public:
     Planner(Mode mode, std::span<const Use> uses, std::span<const Shape> shapes, std::span<const Stage> stages,
             int features, std::span<const std::uint8_t> first_writer)
-        : mode_(mode), uses_(uses), shapes_(shapes), stages_(stages), features_(features), first_writer_(first_writer),
-          end_(2 * static_cast<int>(uses.size()) + 1), sources_(first_writer.size()),
+        : mode_(mode),
+          uses_(uses),
+          shapes_(shapes),
+          stages_(stages),
+          features_(features),
+          first_writer_(first_writer),
+          end_(2 * static_cast<int>(uses.size()) + 1),
+          sources_(first_writer.size()),
           lives_(6 * shapes.size() + 3 * uses.size() + sources_) {
         values();
         if (keeps()) slopes();
@@ -147,7 +153,11 @@ private:
             if (keeps() && s.reads(Reads::y)) to = stays(i) ? end_ : back(i);
             if (keeps() && static_cast<int>(v) == features_) to = std::max(to, back(v));
             lives_[value(0, v)] = {static_cast<int>(i), to, size};
-            lives_[notes(0, i)] = {static_cast<int>(i), stays(i) ? end_ : keeps() ? back(i) : static_cast<int>(i), noted};
+            lives_[notes(0, i)] = {static_cast<int>(i),
+                                   stays(i)  ? end_
+                                   : keeps() ? back(i)
+                                             : static_cast<int>(i),
+                                   noted};
             for (const int from : uses_[i].from) {
                 Life& x = lives_[value(0, static_cast<std::size_t>(from))];
                 const bool again = keeps() && s.reads(Reads::x);
@@ -166,17 +176,19 @@ private:
             const std::size_t reader = last_reader(v);
             const Stage* read = routes() && reader < uses_.size() ? block_of(reader) : nullptr;
             const int from = read ? back(read->last - 1) : back(reader);
-            lives_[slope(0, v)] = {from, made ? back(made->first) : stays(v - 1) ? end_ : back(v - 1), size, 0, -1, true};
+            lives_[slope(0, v)] = {from, made ? back(made->first) : stays(v - 1) ? end_ : back(v - 1), size, 0, -1,
+                                   true};
         }
         for (const Stage& s : stages_)  // what the second branch says about the input of its block
             if (routes() && s.block && s.first > 0)
-                lives_[slope(2, s.first)] = {back(s.last - 1), back(s.first), padded(shapes_[s.first].size()), 0, -1, true};
+                lives_[slope(2, s.first)] = {
+                    back(s.last - 1), back(s.first), padded(shapes_[s.first].size()), 0, -1, true};
         std::size_t k = 0;
         for (std::size_t i = 0; i < uses_.size(); ++i)
             for (const int from : uses_[i].from) {
                 if (from > 0 && !first_writer_[k])
-                    lives_[added(k)] = {back(i), back(i), padded(shapes_[static_cast<std::size_t>(from)].size()), 0, -1,
-                                        true};
+                    lives_[added(k)] = {back(i), back(i), padded(shapes_[static_cast<std::size_t>(from)].size()),
+                                        0,       -1,      true};
                 ++k;
             }
     }
@@ -198,7 +210,8 @@ private:
             const auto v = static_cast<std::size_t>(uses_[i].from[0]), o = i + 1;
             if (!uses_[i].spec->in_place || v == 0) continue;
             const int forward = static_cast<int>(i);
-            if (lives_[value(0, v)].to <= forward && lives_[root(value(0, v))].to <= forward) lie(value(0, o), value(0, v));
+            if (lives_[value(0, v)].to <= forward && lives_[root(value(0, v))].to <= forward)
+                lie(value(0, o), value(0, v));
             const Life &dy = lives_[slope(0, o)], &dx = lives_[slope(0, v)];
             if (keeps() && first_writer_[k] && dy.with < 0 && dx.with < 0 && dy.to <= back(i) && dx.from >= back(i))
                 lie(slope(0, v), slope(0, o));
@@ -208,7 +221,8 @@ private:
     std::size_t place(bool slopes) {
         std::vector<std::size_t> order, done;
         for (std::size_t k = 0; k < lives_.size(); ++k)
-            if (lives_[k].with < 0 && lives_[k].size > 0 && (!routes() || lives_[k].slope == slopes)) order.push_back(k);
+            if (lives_[k].with < 0 && lives_[k].size > 0 && (!routes() || lives_[k].slope == slopes))
+                order.push_back(k);
         std::stable_sort(order.begin(), order.end(),
                          [&](std::size_t a, std::size_t b) { return lives_[a].size > lives_[b].size; });
         std::size_t most = 0;

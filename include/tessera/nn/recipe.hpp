@@ -3,8 +3,8 @@
 //
 //   template <class B> constexpr int add(B& to, int v) const      adds layers behind value v, returns what comes out
 //
-// and leaves nothing behind but layers, so no pass over a network ever hears of it. The same recipe counts parameters in
-// a constant expression and builds a network of widths known at run time:
+// and leaves nothing behind but layers, so no pass over a network ever hears of it. The same recipe counts parameters
+// in a constant expression and builds a network of widths known at run time:
 //
 //   constexpr auto dnn = chain(Linear{100}, LeakyRelu{}, Linear{10});
 //   static_assert(parameters(784, dnn) == 79'510);
@@ -27,15 +27,17 @@
 #include <utility>
 #include <vector>
 
-#include <tessera/nn/layer.hpp>
-#include <tessera/nn/joint.hpp>
-#include <tessera/nn/linear.hpp>
 #include <tessera/nn/activation.hpp>
+#include <tessera/nn/joint.hpp>
+#include <tessera/nn/layer.hpp>
+#include <tessera/nn/linear.hpp>
 
 namespace tessera::nn {
 
 template <class L, class B>
-concept Recipe = requires(const L recipe, B& to, int v) { { recipe.add(to, v) } -> std::same_as<int>; };
+concept Recipe = requires(const L recipe, B& to, int v) {
+    { recipe.add(to, v) } -> std::same_as<int>;
+};
 
 // Where the parameters of a layer lie that is used more than once. Uses of one Tie share them.
 struct Tie {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Long short-term memory over a sequence (Hochreiter and Schmidhuber 1997), every hidden state put out. Weights, the two
-// biases and the order of the gates (input, forget, cell, output) are torch's.
+// Long short-term memory over a sequence (Hochreiter and Schmidhuber 1997), every hidden state put out. Weights, the
+// two biases and the order of the gates (input, forget, cell, output) are torch's.
 //
 //   i, f, o = sigmoid(W x_t + b + U h_(t-1) + c)   g = tanh(...)   cell_t = f cell_(t-1) + i g   h_t = o tanh(cell_t)
 //
@@ -23,7 +23,8 @@ struct Lstm {
 
     constexpr void infer(Spec& s) const {
         const std::size_t steps = s.in[0].positions(), in = s.in[0].width();
-        if (!s.expect(s.in[0].rank == 2, "nn::Lstm: it reads a sequence; say the shape of the input as positions, width") ||
+        if (!s.expect(s.in[0].rank == 2,
+                      "nn::Lstm: it reads a sequence; say the shape of the input as positions, width") ||
             !s.expect(hidden > 0, "nn::Lstm: the hidden state has at least one number"))
             return;
         s.parameter({.name = "weight_ih", .shape = {4 * hidden, in, 1, 1}, .rank = 2, .fan_in = hidden});
@@ -67,8 +68,8 @@ struct Lstm {
         std::fill_n(dcell.data(), dcell.size(), R(0));
         std::fill_n(dh.data(), dh.size(), R(0));
         for (std::size_t t = steps; t-- > 0;) {
-            for (std::size_t b = 0; b < p.batch; ++b) back(p, b * steps + t, t > 0, b, dgates.data(), before.data(),
-                                                           dcell.data(), dh.data());
+            for (std::size_t b = 0; b < p.batch; ++b)
+                back(p, b * steps + t, t > 0, b, dgates.data(), before.data(), dcell.data(), dh.data());
             for (std::size_t b = 0; b < p.batch; ++b)
                 std::copy_n(dgates.data() + (b * steps + t) * all, all, step.data() + b * all);
             p.on->affine_input_gradient(step.data(), p.weight(1), dh.data(), p.batch, hidden, all);

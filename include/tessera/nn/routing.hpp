@@ -37,14 +37,19 @@ void mix_rows(const R* global, const R* local, const R* q0, R* to, std::size_t r
 template <class R>
 class MixedPass {
 public:
-    // `kept` holds all up to the first mix if it says so; it will afterwards.
+    // `kept`, where there is one, holds all up to the first mix if it says so; it will afterwards.
     MixedPass(const Graph<R>& graph, const R* w_g, const R* w_l, Routing<R>& routing, const Batch<R>& batch,
-              Kept<R>& kept)
-        : graph_(graph), mode_(mode_of(routing.mix)), w_g_(w_g), w_l_(w_l), routing_(routing),
-          walk_(graph, batch, mode_, nullptr, room_in(kept, graph.plan(mode_), batch.size())), main_(walk_.lane(w_g)),
+              Kept<R>* kept = nullptr)
+        : graph_(graph),
+          mode_(mode_of(routing.mix)),
+          w_g_(w_g),
+          w_l_(w_l),
+          routing_(routing),
+          walk_(graph, batch, mode_, nullptr, room_in(kept, graph.plan(mode_), batch.size())),
+          main_(walk_.lane(w_g)),
           q0_(batch.size() * graph.blocks(mode_)) {
-        forward(kept.holds);
-        kept.holds = true;
+        forward(kept && kept->holds);
+        if (kept) kept->holds = true;
     }
     R* outputs() const { return walk_.outputs(main_); }
     template <class Loss>
@@ -70,9 +75,11 @@ public:
     }
 
 private:
-    static R* room_in(Kept<R>& kept, const Plan& plan, std::size_t batch) {
-        kept.numbers.resize(plan.size(batch) + 1);
-        return kept.numbers.data();
+    // Null: the walk takes one of its own, which nobody has to fill with zeros first.
+    static R* room_in(Kept<R>* kept, const Plan& plan, std::size_t batch) {
+        if (!kept) return nullptr;
+        kept->numbers.resize(plan.size(batch));
+        return kept->numbers.data();
     }
     const R* q0(std::size_t j) const { return q0_.data() + j * walk_.batch(); }
     std::size_t width(const Stage& s) const { return graph_.shapes[s.last].size(); }
@@ -154,8 +161,8 @@ private:
     Scratch<R> q0_;
 };
 
-// Of each block and example the chosen branch alone. Rows go through each block in two groups, read where they lie; only
-// the outputs return to the order of the batch.
+// Of each block and example the chosen branch alone. Rows go through each block in two groups, read where they lie;
+// only the outputs return to the order of the batch.
 template <class R>
 class HardPass {
 public:
@@ -220,7 +227,8 @@ private:
         if (x.bytes.examples) {
             const Scratch<Index> ids(count);
             for (std::size_t i = 0; i < count; ++i) ids[i] = x.bytes.ids[rows[i]];
-            return run(s, w, {nullptr, nullptr, {x.bytes.examples, ids.data(), x.bytes.shift, x.bytes.scale}}, count, y);
+            return run(s, w, {nullptr, nullptr, {x.bytes.examples, ids.data(), x.bytes.shift, x.bytes.scale}}, count,
+                       y);
         }
         const auto row = [&](std::size_t i) { return x.table ? x.table[rows[i]] : x.matrix + rows[i] * width; };
         if (graph_.reads_rows_at(s.first)) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The shape of one example between two layers: a vector {n}, a sequence {positions, n}, planes {channels, height, width}.
+// The shape of one example between two layers: a vector {n}, a sequence {positions, n}, planes {channels, height,
+// width}.
 #pragma once
 
 #include <array>

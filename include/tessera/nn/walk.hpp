@@ -5,8 +5,8 @@
 //   walk.forward(first, last, lane)               layers [first, last) in order
 //   walk.backward(first, last, lane, take)        in reverse; take(i, pass) runs layer i and says what becomes of dw
 //
-// A lane is a run of layers with one set of parameters: the network itself, or a branch of a routed block. A layer below
-// which nothing trains is not visited.
+// A lane is a run of layers with one set of parameters: the network itself, or a branch of a routed block. A layer
+// below which nothing trains is not visited.
 #pragma once
 
 #include <algorithm>
@@ -70,8 +70,7 @@ private:
         batch.fetch(i + 2);
         if (const auto* bytes = batch.bytes(i))
             kernels::widen_bytes(bytes, to, width_, R(batch.examples().shift), R(batch.examples().scale));
-        else
-            batch.read(i, Out<R>(to, width_));
+        else batch.read(i, Out<R>(to, width_));
     }
 
     std::size_t width_;
@@ -85,12 +84,12 @@ struct Lane {
     const R* w = nullptr;
     std::size_t batch = 0;
     R *room = nullptr, *slopes = nullptr;
-    std::size_t index = 0;         // of its places in the plan
-    std::size_t first = 0;         // value that it reads
-    Rows<R> input{};               // and where that lies
-    std::size_t last = 0;          // value that is written to `output`, if there is one
+    std::size_t index = 0;  // of its places in the plan
+    std::size_t first = 0;  // value that it reads
+    Rows<R> input{};        // and where that lies
+    std::size_t last = 0;   // value that is written to `output`, if there is one
     R* output = nullptr;
-    R* input_slope = nullptr;      // null: not wanted
+    R* input_slope = nullptr;  // null: not wanted
 };
 
 // Which shared parameters have a gradient already, so that later uses add to it.
@@ -113,8 +112,12 @@ public:
         : Walk(graph, batch, mode, on, nullptr) {}
     // In a room of the caller's, of plan(mode).size(batch.size()) numbers.
     Walk(const Graph<R>& graph, const Batch<R>& batch, Mode mode, const Where* on, R* room)
-        : graph_(&graph), plan_(&graph.plan(mode)), batch_(batch), source_(graph, batch),
-          room_(room ? 0 : plan_->size(batch.size())), slopes_(plan_->slopes(batch.size())),
+        : graph_(&graph),
+          plan_(&graph.plan(mode)),
+          batch_(batch),
+          source_(graph, batch),
+          room_(room ? 0 : plan_->size(batch.size())),
+          slopes_(plan_->slopes(batch.size())),
           wanted_(on && !on->everything() ? graph.shapes.size() : 0),
           place_(room ? room : room_.data()) {
         if (graph.poison && !room) std::fill_n(room_.data(), room_.size(), std::numeric_limits<R>::quiet_NaN());
@@ -133,7 +136,10 @@ public:
 
     // The network with these parameters.
     Lane<R> lane(const R* w) const {
-        return {.w = w, .batch = batch(), .room = place_, .slopes = slopes_.size() > 0 ? slopes_.data() : place_,
+        return {.w = w,
+                .batch = batch(),
+                .room = place_,
+                .slopes = slopes_.size() > 0 ? slopes_.data() : place_,
                 .input = source_.rows()};
     }
     // What came out of layer v - 1.
