@@ -205,7 +205,8 @@ consteval bool check_layer() {
 }
 
 template <class L, class R>
-concept Layer = std::copyable<L> && tessera::detail::StatesOffers<L> && requires(const L layer, Spec& s, const Pass<R>& p) {
+concept Layer = std::copyable<L> && tessera::detail::StatesOffers<L> && requires(const L layer, Spec& s,
+                                                                                const Pass<R>& p) {
     { layer.infer(s) } -> std::same_as<void>;
     { layer.forward(p) } -> std::same_as<void>;
     { layer.backward(p) } -> std::same_as<void>;
