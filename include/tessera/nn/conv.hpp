@@ -9,9 +9,103 @@
 #include <tessera/core/arena.hpp>
 #include <tessera/kernels/conv.hpp>
 #include <tessera/kernels/pool.hpp>
+#include <tessera/kernels/vector.hpp>
+#include <tessera/nn/backend.hpp>
 #include <tessera/nn/layer.hpp>
 
 namespace tessera::nn {
+
+namespace detail {
+
+// Patches of one image after the other, [pixel][tap] without gaps, for backends that know matrices only.
+template <class R>
+class Patches {
+public:
+    explicit Patches(const kernels::ConvShape& s) : shape_(s), numbers_(s.pixels() * s.taps()) {}
+    R* data() const { return numbers_.data(); }
+    void take(const R* image) const {
+        each([&](std::size_t at, std::size_t in, bool inside) { numbers_[at] = inside ? image[in] : R(0); });
+    }
+    void add_up(R* image) const {
+        std::fill_n(image, shape_.image(), R(0));
+        each([&](std::size_t at, std::size_t in, bool inside) {
+            if (inside) image[in] += numbers_[at];
+        });
+    }
+
+private:
+    // f(number of a patch, number of the image, whether there is one or the margin)
+    template <class F>
+    void each(const F& f) const {
+        const auto& s = shape_;
+        std::size_t at = 0;
+        for (std::size_t r = 0; r < s.rows(); ++r)
+            for (std::size_t q = 0; q < s.columns(); ++q)
+                for (std::size_t c = 0; c < s.channels; ++c)
+                    for (std::size_t i = 0; i < s.kernel; ++i)
+                        for (std::size_t j = 0; j < s.kernel; ++j, ++at) {
+                            const std::size_t y = r * s.stride + i - s.pad, x = q * s.stride + j - s.pad;
+                            f(at, (c * s.height + y) * s.width + x, y < s.height && x < s.width);  // wraps below 0
+                        }
+    }
+
+    kernels::ConvShape shape_;
+    Scratch<R> numbers_;
+};
+
+// Convolutions by whoever multiplies: our own kernels know them, any other backend is given patches.
+template <class R>
+class ConvOn {
+public:
+    ConvOn(const Backend<R>& on, const kernels::ConvShape& s, std::size_t out)
+        : on_(on), own_(&on == &backend_for<R>()), shape_(s), out_(out) {}
+
+    void forward(const R* x, const R* w, const R* bias, R* y, std::size_t batch) const {
+        if (own_) return kernels::conv(x, w, bias, y, batch, shape_, out_);
+        const Patches<R> patches(shape_);
+        const Scratch<R> turned(pixels() * out_);
+        for (std::size_t b = 0; b < batch; ++b, x += shape_.image(), y += out_ * pixels()) {
+            patches.take(x);
+            on_.affine({patches.data(), nullptr, {}}, w, bias, turned.data(), pixels(), shape_.taps(), out_);
+            kernels::turn_matrix(turned.data(), y, pixels(), out_);
+        }
+    }
+    void input_gradient(const R* dy, const R* w, R* dx, std::size_t batch) const {
+        if (own_) return kernels::conv_input_gradient(dy, w, dx, batch, shape_, out_);
+        const Patches<R> patches(shape_);
+        const Scratch<R> turned(pixels() * out_);
+        for (std::size_t b = 0; b < batch; ++b, dx += shape_.image(), dy += out_ * pixels()) {
+            kernels::turn_matrix(dy, turned.data(), out_, pixels());
+            on_.affine_input_gradient(turned.data(), w, patches.data(), pixels(), shape_.taps(), out_);
+            patches.add_up(dx);
+        }
+    }
+    // dw is followed by the gradient of the biases.
+    void weight_gradient(const R* dy, const R* x, R* dw, std::size_t batch) const {
+        if (own_) return kernels::conv_weight_gradient(dy, x, dw, batch, shape_, out_);
+        const Patches<R> patches(shape_);
+        const std::size_t weights = out_ * shape_.taps();
+        const Scratch<R> turned(pixels() * out_), one(weights + out_);
+        std::fill_n(dw, weights + out_, R(0));
+        for (std::size_t b = 0; b < batch; ++b, x += shape_.image(), dy += out_ * pixels()) {
+            patches.take(x);
+            kernels::turn_matrix(dy, turned.data(), out_, pixels());
+            on_.affine_weight_gradient(turned.data(), {patches.data(), nullptr, {}}, one.data(), one.data() + weights,
+                                       pixels(), shape_.taps(), out_);
+            kernels::axpy(R(1), static_cast<const R*>(one.data()), dw, weights + out_);
+        }
+    }
+
+private:
+    std::size_t pixels() const { return shape_.pixels(); }
+
+    const Backend<R>& on_;
+    bool own_;
+    kernels::ConvShape shape_;
+    std::size_t out_;
+};
+
+}  // namespace detail
 
 struct Conv2d {
     std::size_t outputs = 1, kernel = 3, stride = 1, pad = 0;
@@ -39,17 +133,18 @@ struct Conv2d {
     void forward(const Pass<R>& p) const {
         const Scratch<R> none(bias ? 0 : outputs);
         std::fill_n(none.data(), none.size(), R(0));
-        p.on->conv(p.x(), p.w, bias ? p.weight(1) : none.data(), p.y, p.batch, shape(p.in()), outputs);
+        const detail::ConvOn<R> on(*p.on, shape(p.in()), outputs);
+        on.forward(p.x(), p.w, bias ? p.weight(1) : none.data(), p.y, p.batch);
     }
     template <class R>
     void backward(const Pass<R>& p) const {
-        const kernels::ConvShape c = shape(p.in());
+        const detail::ConvOn<R> on(*p.on, shape(p.in()), outputs);
         if (p.dw) {
             const Scratch<R> both(bias ? 0 : p.spec->parameters + outputs);
-            p.on->conv_weight_gradient(p.dy, p.x(), bias ? p.dw : both.data(), p.batch, c, outputs);
+            on.weight_gradient(p.dy, p.x(), bias ? p.dw : both.data(), p.batch);
             if (!bias) std::copy_n(both.data(), p.spec->parameters, p.dw);
         }
-        if (p.dx()) p.on->conv_input_gradient(p.dy, p.w, p.dx(), p.batch, c, outputs);
+        if (p.dx()) on.input_gradient(p.dy, p.w, p.dx(), p.batch);
     }
 
 private:
