@@ -55,7 +55,7 @@ def main():
     found = [each for header in headers for each in methods(header)] + MORE
     lines = ["// Written by tests/fuzz/methods.py.", "#pragma once", "", "#include <tessera/fold.hpp>",
              "#include <tessera/mask.hpp>", "#include <tessera/method.hpp>", "#include <tessera/prior.hpp>",
-             "#include <tessera/rule.hpp>", "", "#include \"../support/keyed_noise.hpp\"", "",
+             "#include <tessera/rule.hpp>", "", "#include <support/keyed_noise.hpp>", "",
              "namespace tessera::support {", "", "using EveryMethod = detail::Types<"]
     lines.append(",\n".join("    " + each for each in found) + ">;")
     lines += ["", "}  // namespace tessera::support", ""]
