@@ -9,7 +9,11 @@ using namespace tessera;
 
 struct Mine {
     using Real = float;
+#ifdef TESSERA_GOOD
     static constexpr auto offers = offer::logits;
+#else
+    static constexpr Offers offers{};
+#endif
     static constexpr std::array<Segment, 1> segments{Segment{.name = "w"}};
     Layout layout() const { return segments; }
     std::size_t outputs() const { return 1; }

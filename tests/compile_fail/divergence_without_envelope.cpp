@@ -14,6 +14,7 @@
 using namespace tessera;
 
 struct Quartic {
+    static constexpr Offers offers{};
     static constexpr std::string_view name = "Quartic";
     static constexpr double low = -std::numeric_limits<double>::infinity(), high = -low;
     template <class R> static R value(R x) { return x * x * x * x / 4; }

@@ -10,7 +10,11 @@ using namespace tessera;
 
 struct Mine {
     static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+#ifdef TESSERA_GOOD
     static constexpr auto offers = offer::validate;
+#else
+    static constexpr Offers offers{};
+#endif
     rule::Sgd local{};
     fold::Mean fold{};
 

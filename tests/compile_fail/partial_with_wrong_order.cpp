@@ -9,6 +9,7 @@
 using namespace tessera;
 
 struct OwnOnly {
+    static constexpr Offers offers{};
     rule::Sgd local{};
 #ifdef TESSERA_GOOD
     void operator()(const auto& at, auto& w, const Where& own, const Where&) const {

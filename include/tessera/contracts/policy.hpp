@@ -18,15 +18,28 @@ template <class P>
 concept ClosedPolicy = std::is_class_v<P> && !Reflectable<P> && !Growable<P> && !std::is_final_v<P> &&
                        (StatesOffers<P> || names_validate<P>);
 
+// Asked before any body is compiled, so that the sentence stands alone.
+template <class P>
+consteval bool all_are_spelt() {
+    if constexpr (PlainPolicy<P>) {
+        static_assert(policy_is_spelt<P>());
+        return []<class... F>(Types<F...>*) { return (all_are_spelt<F>() && ...); }(
+            static_cast<field_types<P>*>(nullptr));
+    } else if constexpr (ClosedPolicy<P>) {
+        static_assert(policy_is_spelt<P>());
+        if constexpr (requires { &P::fold; }) all_are_spelt<std::remove_cvref_t<decltype(P::fold)>>();
+        if constexpr (requires { &P::inner; }) all_are_spelt<std::remove_cvref_t<decltype(P::inner)>>();
+    }
+    return true;
+}
+
 // f(policy) for a policy and for everything inside it.
 template <class P, class F>
 void for_each_policy(const P& policy, F&& f) {
     if constexpr (PlainPolicy<P>) {
-        static_assert(policy_is_spelt<P>());
         f(policy);
         with_fields(policy, [&](const auto&... field) { (for_each_policy(field, f), ...); });
     } else if constexpr (ClosedPolicy<P>) {
-        static_assert(policy_is_spelt<P>());
         f(policy);
         if constexpr (requires { policy.fold; }) for_each_policy(policy.fold, f);
         if constexpr (requires { policy.inner; }) for_each_policy(policy.inner, f);
@@ -57,6 +70,7 @@ constexpr bool somewhere_offers(Offers name) {
 // Calls validate() on a policy and on every policy inside it.
 template <class P>
 void validate_all(const P& policy) {
+    static_assert(all_are_spelt<P>());
     for_each_policy(policy, []<class Q>(const Q& each) {
         if constexpr (offers_of<Q>().has(offer::validate)) each.validate();
     });

@@ -33,6 +33,9 @@
 
 namespace tessera::nn {
 
+using tessera::Offers;
+namespace offer = tessera::offer;
+
 // Where a layer stands in nested recipes: the number of its element in each chain, outermost first. Its random draws
 // are keyed by that, so they do not move when a layer is added behind it.
 struct Path {

@@ -62,6 +62,8 @@ struct RoundReport {
 
 template <class Me, Model M>
 class Federation {
+    static_assert(detail::method_fits<Me, M>());  // here, so that the sentence has few lines around it
+
 public:
     using R = real<M>;
     using ClientState = client_t<Me, R>;

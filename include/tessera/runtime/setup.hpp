@@ -78,6 +78,7 @@ struct Setup {
     static_assert(check_model<M>());
     static_assert(detail::model_is_spelt<M>());
     static_assert(detail::verbs_are_spelt<Me>());
+    static_assert(detail::all_are_spelt<Me>());
     static_assert(detail::method_fits<Me, M>());
     static_assert(detail::is_checked<Me>(),
                   "tessera::Method: a method with constructors or private members must check its settings, and those "

@@ -103,13 +103,6 @@ consteval bool releases_only_noise() {
     static_assert(PlainPolicy<Me>,
                   "tessera::Private: a method with constructors or private members cannot be looked through for rules "
                   "without noise; make it a plain struct");
-    static_assert(
-        speaks_of_all<Me, Me>(),
-        "tessera::Private: this method holds a noisy rule that it does not name in `Released` or `Kept`, so what "
-        "its noise covers cannot be stated");
-    static_assert(all_have_sources<Me>(),
-                  "tessera::Private: a noisy rule of this method does not show where its noise comes from; its source "
-                  "offers `draws_noise`");
     constexpr bool searches = requires { &Me::masking; }, guesses = requires { &Me::prior; };
     constexpr bool routes = requires { &Me::gate; }, ordered = requires { &Me::order; };
     static_assert(!searches, "tessera::Private: this method's masks are chosen by data without noise and leave the "
@@ -128,6 +121,12 @@ consteval bool releases_only_noise() {
     static_assert(known || !says || all_noisy<released_t<Me>>,
                   "tessera::Private: what this method releases reads state that is trained without noise; every rule "
                   "behind it must be rule::DpSgd");
+    static_assert(known || !says || speaks_of_all<Me, Me>(),
+                  "tessera::Private: this method holds a noisy rule that it does not name in `Released` or `Kept`, so "
+                  "what its noise covers cannot be stated");
+    static_assert(known || !says || all_have_sources<Me>(),
+                  "tessera::Private: a noisy rule of this method does not show where its noise comes from; its source "
+                  "offers `draws_noise`");
     constexpr bool keeps = holds_vectors<client_t<Me, float>>(), of_kept = offers_of<Me>().has(offer::Kept);
     static_assert(
         known || !says || !keeps || of_kept || ordered,
