@@ -11,6 +11,7 @@
 
 #include <tessera/core/arena.hpp>
 #include <tessera/core/batch.hpp>
+#include <tessera/core/layout.hpp>
 #include <tessera/core/mask.hpp>
 #include <tessera/kernels/sparse.hpp>
 #include <tessera/kernels/vector.hpp>
