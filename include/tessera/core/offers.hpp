@@ -100,7 +100,7 @@ inline constexpr Offers segments = bit(48);    // segments() and parameters(): a
 inline constexpr Offers either = bit(49);      // first, second, takes_second: one of two predictors
 
 // Of a policy around another, what it has if that has it.
-constexpr Offers when(bool holds, Offers what) { return holds ? what : nothing; }
+constexpr Offers when(bool so, Offers what) { return so ? what : nothing; }
 
 }  // namespace offer
 
