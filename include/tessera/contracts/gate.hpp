@@ -79,10 +79,11 @@ consteval bool check_gate() {
     constexpr bool called = on_the_way || detail::CalledGate<G, R>, pulled = on_the_way || detail::PulledGate<G, R>;
     static_assert(shaped,
                   "tessera::Gate: a gate needs `Vec<Segment> segments(routes) const`, which names its parameters");
-    static_assert(!shaped || called,
+    constexpr bool calls = !shaped || called, pulls = !shaped || !called || pulled;
+    static_assert(calls,
                   "tessera::Gate: a gate needs `void operator()(routes, psi, batch, q0, notes) const`, which writes "
                   "q0 of every example and block");
-    static_assert(!shaped || !called || pulled,
+    static_assert(pulls,
                   "tessera::Gate: a gate needs `void pull_back(routes, psi, batch, q0, notes, dq0, dpsi) const`, which "
                   "writes the gradient of sum dq0 q0 with respect to psi");
     return Gate<G, R>;
