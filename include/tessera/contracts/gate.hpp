@@ -89,4 +89,11 @@ consteval bool check_gate() {
     return Gate<G, R>;
 }
 
+// For a method, which is declared before its precision is known: a gate for either will do here.
+template <class G>
+consteval bool check_gate() {
+    if constexpr (Gate<G, double>) return true;
+    else return check_gate<G, float>();
+}
+
 }  // namespace tessera

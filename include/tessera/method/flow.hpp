@@ -19,7 +19,7 @@ namespace tessera {
 
 template <class Gate = gate::AnyChain, class Local = rule::Sgd, class Fold = fold::Mean>
 struct Flow {
-    static_assert(check_gate<Gate, float>());
+    static_assert(check_gate<Gate>());
     static constexpr auto by_default = verb::send | verb::merge;
     static constexpr auto offers = offer::global | offer::global_at;
     Gate gate{};
