@@ -114,6 +114,8 @@ Form sparse(const tessera::Mask&, std::size_t, tessera::Arithmetic) const;""",
     double routed_gradient({IN}, {IN}, tessera::Routing<float>&, {B}, {OUT}, {OUT}) const;
     void routed_predict({IN}, {IN}, tessera::Routing<float>&, {B}, {OUT}) const;
     void hard_predict({IN}, {IN}, tessera::Routing<float>&, {B}, {OUT}) const;"""),
+        "judge": f"std::size_t positions() const; void judge({B}, {IN}, tessera::Judgement&) const; "
+                 "void accepts(const tessera::Examples&, bool) const;",
     }),
     "layer": ("nn/layer.hpp", "layer_is_spelt", "", {
         "step": "void step(int, int, int) const;",

@@ -143,7 +143,7 @@ TEST_CASE("regressions: squared errors and Huber's, by hand and by differences")
     CHECK(conformance::check_gradients(net, batch).empty());
     const auto classes = data::Dataset::own(std::vector<double>{0, 0, 0}, {0, 1, 0}, 2);
     CHECK_THROWS_WITH_AS(nn::SquaredError::gradient<double>(Batch<double>(classes.examples(), all), slope),
-                         "nn::SquaredError needs a real target for each example, and one output", ConfigError);
+                         "nn::SquaredError needs an output for each real target of an example", ConfigError);
 }
 
 }  // namespace loss_test

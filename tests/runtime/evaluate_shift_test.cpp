@@ -146,7 +146,7 @@ TEST_CASE("a global model has the same result for every client; personal ones do
                          doctest::Contains("other has 3 features"), ConfigError);
 }
 
-TEST_CASE("several labels: loss, exact matches and areas are those of a loop") {
+TEST_CASE("several labels: loss, accuracy a label and areas are those of a loop") {
     Federation<FedAvg<>, Marker> run{{}, marked_points(), {.local = {.rate = 0.5}}, {.seed = 2, .batch = 10}};
     run.run(15, sample::Everyone{});
     const auto result = evaluate<Which::global>(run);
@@ -158,18 +158,16 @@ TEST_CASE("several labels: loss, exact matches and areas are those of a loop") {
         run.setup().model.predict(run.server().w, batch, log_p);
         double loss = 0, right = 0, wins[2] = {}, pairs[2] = {};
         for (std::size_t i = 0; i < batch.size(); ++i) {
-            bool all = true;
             for (std::size_t c = 0; c < 2; ++c) {
                 const double p = std::exp(static_cast<double>(log_p[2 * i + c]));
                 loss -= std::log(batch.marked(i, c) ? p : 1 - p) / 2;
-                all = all && (p > 0.5) == batch.marked(i, c);
+                right += (p > 0.5) == batch.marked(i, c) ? 0.5 : 0;
                 for (std::size_t j = 0; j < batch.size(); ++j)
                     if (batch.marked(i, c) && !batch.marked(j, c)) {
                         wins[c] += log_p[2 * i + c] > log_p[2 * j + c];
                         pairs[c] += 1;
                     }
             }
-            right += all;
         }
         CHECK(result.counts()[k].correct == right);
         CHECK(result.counts()[k].loss_sum == doctest::Approx(loss).epsilon(1e-6));  // 1 - p loses digits of p here
@@ -200,8 +198,9 @@ TEST_CASE("an answer that is certain and wrong costs much, but not infinitely mu
     const auto data = data::Dataset::multi_label(std::vector<float>{0}, {0, 1}, 2);
     const std::vector<Index> one{0};
     const auto certain = [](const Batch<float>&, Out<float> out) { out[0] = 0, out[1] = -0.1f; };
-    const auto count = detail::score<float>(0, certain, data.examples(), one, 2);
-    CHECK(count.correct == 0);
+    const auto worth = [](const Batch<float>& b, In<float> log_p, Judgement& to) { judge_as_labelled(b, log_p, to); };
+    const auto count = detail::score<float>(0, certain, data.examples(), one, 2, worth);
+    CHECK(count.correct == 0.5);  // of two marks one is right
     CHECK(std::isfinite(count.loss_sum));
     CHECK(count.loss_sum > 40);
 }

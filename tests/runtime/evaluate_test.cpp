@@ -112,7 +112,8 @@ TEST_CASE("numbers that are not finite count as wrong") {
     const auto nonsense = [](const Batch<float>& b, Out<float> out) {
         for (std::size_t i = 0; i < b.size() * 4; ++i) out[i] = std::nanf("");
     };
-    CHECK(detail::score<float>(0, nonsense, *share.examples, share.test, 4).correct == 0);
+    const auto worth = [](const Batch<float>& b, In<float> log_p, Judgement& to) { judge_as_labelled(b, log_p, to); };
+    CHECK(detail::score<float>(0, nonsense, *share.examples, share.test, 4, worth).correct == 0);
 }
 
 }  // namespace evaluate_test

@@ -39,7 +39,7 @@ struct Times {
 
 struct HalfSquare {
     template <class R>
-    static double gradient(const Batch<R>& batch, Out<R> z) {
+    static double gradient(const Batch<R>& batch, Out<R> z, nn::Outputs) {
         double loss = 0;
         for (std::size_t i = 0; i < batch.size(); ++i) {
             const R miss = z[i] - batch.target(i), share = batch.weight(i) / static_cast<R>(batch.size());
@@ -49,7 +49,12 @@ struct HalfSquare {
         return loss;
     }
     template <class R>
-    static void predict(Out<R>, std::size_t) {}
+    static void predict(Out<R>, std::size_t, nn::Outputs) {}
+    template <class R>
+    static void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) {
+        judge_as_labelled(batch, predictions, to);
+    }
+    static void check(const Examples&, std::size_t, std::size_t) {}
 };
 
 template <std::size_t Blocks>

@@ -2,6 +2,7 @@
 // What a model offers beyond Model, held against its list: each refinement is there and listed, or neither.
 #pragma once
 
+#include <tessera/contracts/judgement.hpp>
 #include <tessera/contracts/model.hpp>
 #include <tessera/contracts/private.hpp>
 #include <tessera/contracts/routable.hpp>
@@ -55,6 +56,10 @@ consteval bool model_is_spelt() {
         static_assert(agrees<M>(RoutableModel<M>, offer::routed),
                       "tessera::Model: a model that lists `routed` in `offers` has `routes`, `routed_gradient`, "
                       "`routed_predict` and `hard_predict`, and no other has; is one misspelt?");
+        static_assert(agrees<M>(JudgingModel<M>, offer::judge),
+                      "tessera::Model: a model that lists `judge` in `offers` has `std::size_t positions() const`, `void "
+                      "judge(batch, predictions, to) const` and `void accepts(examples, labelled) const`, and no other "
+                      "has; is one misspelt?");
     }
     return true;
 }

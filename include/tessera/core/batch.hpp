@@ -14,21 +14,39 @@ namespace tessera {
 
 class RowsSeen;
 
-enum class Storage : std::uint8_t { float32, float64, bytes, callback };
+enum class Storage : std::uint8_t { float32, float64, bytes, callback, int32 };
+
+constexpr std::size_t bytes_each(Storage storage) {  // of one number; 0 for rows that are made on demand
+    switch (storage) {
+        case Storage::float32:
+        case Storage::int32: return 4;
+        case Storage::float64: return 8;
+        case Storage::bytes: return 1;
+        case Storage::callback: break;
+    }
+    return 0;
+}
 
 // How to read rows of `width` features that stay in somebody else's memory. Bytes become
-// (byte - shift) * scale when read, so images stay 8-bit until a kernel uses them.
+// (byte - shift) * scale when read, so images stay 8-bit until a kernel uses them. Whole numbers are names (of words):
+// they are read as they are.
+//
+// An example has one label, or `labels_each` of them, a position after the other; a negative one is none: it costs
+// nothing in a loss, a gradient, a clipped sum or an accuracy.
 struct Examples {
     std::size_t size = 0, width = 0;
     Storage storage = Storage::float32;
     const void* rows = nullptr;                                             // size x width, row-major
     void (*fetch)(const void* rows, std::size_t example, float* out) = nullptr;  // for Storage::callback
     float shift = 0, scale = 1;
-    const std::int32_t* labels = nullptr;  // class of each example, when the task is classification
-    const double* targets = nullptr;       // or its real target
+    const std::int32_t* labels = nullptr;  // classes of each example, when the task is classification
+    const double* targets = nullptr;       // or its real targets
     const std::uint8_t* marks = nullptr;   // or `classes` bytes an example, 1 for each class it belongs to, else 0
+    std::size_t labels_each = 1, targets_each = 1;
     std::size_t classes = 0;
     const RowsSeen* seen = nullptr;  // of who keeps the rows: their fingerprint, once somebody has asked (content.hpp)
+
+    bool one_label() const { return labels && labels_each == 1; }
 };
 
 // A minibatch: which examples, with which weights, under which random draw. A batch that carries a
@@ -76,6 +94,7 @@ public:
                 for (std::size_t j = 0; j < out.size(); ++j) out[j] = (R(in[j]) - shift) * scale;
                 return;
             }
+            case Storage::int32: convert(static_cast<const std::int32_t*>(examples_->rows) + begin, out); return;
             case Storage::callback:
                 if constexpr (std::is_same_v<R, float>) {
                     examples_->fetch(examples_->rows, ids_[i], out.data());
@@ -94,9 +113,28 @@ public:
         return x;
     }
 
+    // Of examples with one label or target,
     std::size_t label(std::size_t i) const { return static_cast<std::size_t>(examples_->labels[ids_[i]]); }
     R target(std::size_t i) const {
         return examples_->targets ? R(examples_->targets[ids_[i]]) : R(examples_->labels[ids_[i]]);
+    }
+    // and of any: the label at position t, negative where there is none, and target k.
+    std::int32_t label(std::size_t i, std::size_t t) const {
+        return examples_->labels[ids_[i] * examples_->labels_each + t];
+    }
+    R target(std::size_t i, std::size_t k) const {
+        return R(examples_->targets[ids_[i] * examples_->targets_each + k]);
+    }
+    // Labels of example i, and of all, that are there.
+    std::size_t labelled(std::size_t i) const {
+        std::size_t n = 0;
+        for (std::size_t t = 0; t < examples_->labels_each; ++t) n += label(i, t) >= 0;
+        return n;
+    }
+    std::size_t labelled() const {
+        std::size_t n = 0;
+        for (std::size_t i = 0; i < size(); ++i) n += labelled(i);
+        return n;
     }
     bool marked(std::size_t i, std::size_t c) const {  // whether it belongs to class c, of several
         return examples_->marks[ids_[i] * examples_->classes + c] != 0;

@@ -40,10 +40,8 @@ public:
 
     static Fingerprint read(const Examples& e) {
         if (e.storage != Storage::callback) {
-            const std::size_t each = e.storage == Storage::bytes     ? sizeof(std::uint8_t)
-                                     : e.storage == Storage::float32 ? sizeof(float)
-                                                                     : sizeof(double);
-            return bulk_fingerprint({static_cast<const std::byte*>(e.rows), e.size * e.width * each});
+            const std::size_t numbers = e.size * e.width;
+            return bulk_fingerprint({static_cast<const std::byte*>(e.rows), numbers * bytes_each(e.storage)});
         }
         constexpr std::size_t at_once = 1 << 16;  // numbers
         const std::size_t rows = std::max<std::size_t>(1, at_once / std::max<std::size_t>(1, e.width));
@@ -81,9 +79,11 @@ inline Fingerprint fingerprint(const Examples& e) {
     const auto hash = [&](const auto* data, std::size_t count) { h.bytes(data, data ? count * sizeof *data : 0); };
     h.add(rows_fingerprint(e));
     h.word(e.classes);
-    hash(e.labels, e.size);
+    hash(e.labels, e.size * e.labels_each);
     hash(e.marks, e.size * e.classes);
-    hash(e.targets, e.size);
+    hash(e.targets, e.size * e.targets_each);
+    if (e.labels_each != 1 || e.targets_each != 1)  // the same numbers cut otherwise are other examples
+        for (const std::size_t each : {e.labels_each, e.targets_each}) h.word(each);
     return h.finish();
 }
 

@@ -89,6 +89,9 @@ inline constexpr Offers clipped = bit(43);        // clips(clip), clipped_sum(x,
 inline constexpr Offers sparse = bit(44);         // sparse(mask, batch, arithmetic)
 inline constexpr Offers routed = bit(45);         // routes(mix), routed_gradient, routed_predict, hard_predict
 
+// Of a model (contracts/judgement.hpp).
+inline constexpr Offers judge = bit(56);  // positions(), judge(batch, predictions, to), accepts(examples, labelled)
+
 // Of a layer (nn/layer.hpp).
 inline constexpr Offers step = bit(50);     // void step(pass, w, update) const: dx, then gradient and update at once
 inline constexpr Offers factors = bit(51);  // Factors<R> factors(pass, example, room) const: of its weight gradient

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -24,25 +26,39 @@ class Dataset {
     struct Unknown {};
 
 public:
-    // Rows you own: row-major, labels.size() rows. They must outlive the dataset, and stay as they are.
-    static Dataset borrow(std::span<const float> rows, std::span<const std::int32_t> labels, std::size_t classes) {
-        return borrowed(Storage::float32, rows.data(), rows.size(), labels, classes);
+    // Rows you own: row-major, numbers or bytes or the names of words (whole numbers), each with a label; they must
+    // outlive the dataset, and stay as they are. With `each` labels an example, one a position, a negative one is none.
+    static Dataset borrow(std::span<const float> rows, std::span<const std::int32_t> labels, std::size_t classes,
+                          std::size_t each = 1) {
+        return borrowed(storage_of<float>, rows.data(), rows.size(), labels, classes, each);
     }
-    static Dataset borrow(std::span<const double> rows, std::span<const std::int32_t> labels, std::size_t classes) {
-        return borrowed(Storage::float64, rows.data(), rows.size(), labels, classes);
+    static Dataset borrow(std::span<const double> rows, std::span<const std::int32_t> labels, std::size_t classes,
+                          std::size_t each = 1) {
+        return borrowed(storage_of<double>, rows.data(), rows.size(), labels, classes, each);
     }
-    static Dataset borrow(std::span<const std::uint8_t> rows, std::span<const std::int32_t> labels,
-                          std::size_t classes) {
-        return borrowed(Storage::bytes, rows.data(), rows.size(), labels, classes);
+    static Dataset borrow(std::span<const std::uint8_t> rows, std::span<const std::int32_t> labels, std::size_t classes,
+                          std::size_t each = 1) {
+        return borrowed(storage_of<std::uint8_t>, rows.data(), rows.size(), labels, classes, each);
     }
-    static Dataset own(std::vector<float> rows, std::vector<std::int32_t> labels, std::size_t classes) {
-        return owned(std::move(rows), std::move(labels), classes);
+    static Dataset borrow(std::span<const std::int32_t> rows, std::span<const std::int32_t> labels, std::size_t classes,
+                          std::size_t each = 1) {
+        return borrowed(storage_of<std::int32_t>, rows.data(), rows.size(), labels, classes, each);
     }
-    static Dataset own(std::vector<double> rows, std::vector<std::int32_t> labels, std::size_t classes) {
-        return owned(std::move(rows), std::move(labels), classes);
+    static Dataset own(std::vector<float> rows, std::vector<std::int32_t> labels, std::size_t classes,
+                       std::size_t each = 1) {
+        return owned(std::move(rows), std::move(labels), classes, each);
     }
-    static Dataset own(std::vector<std::uint8_t> rows, std::vector<std::int32_t> labels, std::size_t classes) {
-        return owned(std::move(rows), std::move(labels), classes);
+    static Dataset own(std::vector<double> rows, std::vector<std::int32_t> labels, std::size_t classes,
+                       std::size_t each = 1) {
+        return owned(std::move(rows), std::move(labels), classes, each);
+    }
+    static Dataset own(std::vector<std::uint8_t> rows, std::vector<std::int32_t> labels, std::size_t classes,
+                       std::size_t each = 1) {
+        return owned(std::move(rows), std::move(labels), classes, each);
+    }
+    static Dataset own(std::vector<std::int32_t> rows, std::vector<std::int32_t> labels, std::size_t classes,
+                       std::size_t each = 1) {
+        return owned(std::move(rows), std::move(labels), classes, each);
     }
     // Several classes an example, or none: `classes` marks for each row, 1 or 0.
     template <class T>
@@ -97,25 +113,60 @@ public:
         else d.keep(std::move(kept), [](const void* self) { return static_cast<const Kept*>(self)->recipe(); });
         return d;
     }
-    // Real targets instead of classes (regression, test objectives).
-    static Dataset regression(std::vector<double> rows, std::vector<double> targets) {
+    // The examples of another dataset, whose rows fetch(i, out) makes on demand, as above.
+    template <class Fetch, class Recipe>
+        requires std::invocable<const Fetch&, std::size_t, std::span<float>>
+    static Dataset reading(const Dataset& of, Fetch fetch, std::size_t width, Recipe recipe) {
         struct Kept {
-            std::vector<double> rows, targets;
+            Dataset of;
+            Fetch fetch;
+            std::size_t width;
+            Recipe recipe;
+        };
+        auto kept = std::make_shared<Kept>(Kept{of, std::move(fetch), width, std::move(recipe)});
+        Dataset d;
+        d.view_ = of.view_;
+        d.view_.width = width;
+        d.view_.storage = Storage::callback;
+        d.view_.rows = kept.get();
+        d.view_.fetch = [](const void* self, std::size_t i, float* out) {
+            const auto& k = *static_cast<const Kept*>(self);
+            k.fetch(i, std::span<float>(out, k.width));
+        };
+        d.view_.shift = 0;
+        d.view_.scale = 1;
+        d.keep(std::move(kept), [](const void* self) { return static_cast<const Kept*>(self)->recipe(); });
+        return d;
+    }
+    // Real targets instead of classes, `each` for an example (regression, test objectives).
+    template <class T>
+    static Dataset regression(std::vector<T> rows, std::vector<double> targets, std::size_t each = 1) {
+        struct Kept {
+            std::vector<T> rows;
+            std::vector<double> targets;
         };
         auto kept = std::make_shared<Kept>(Kept{std::move(rows), std::move(targets)});
         Dataset d;
-        d.view_ = {.size = kept->targets.size(),
-                   .width = width_of(kept->rows.size(), kept->targets.size()),
-                   .storage = Storage::float64,
+        const std::size_t size = examples_in(kept->targets.size(), each, "targets");
+        d.view_ = {.size = size,
+                   .width = width_of(kept->rows.size(), size),
+                   .storage = storage_of<T>,
                    .rows = kept->rows.data(),
-                   .targets = kept->targets.data()};
+                   .targets = kept->targets.data(),
+                   .targets_each = each};
+        for (std::size_t i = 0; i < kept->targets.size(); ++i)
+            detail::require(std::isfinite(kept->targets[i]), "data::Dataset: a target of example " +
+                                                                 std::to_string(i / each) + " is not a finite number");
         d.keep(std::move(kept));
         return d;
+    }
+    static Dataset regression(std::vector<double> rows, std::vector<double> targets, std::size_t each = 1) {
+        return regression<double>(std::move(rows), std::move(targets), each);
     }
 
     const Examples& examples() const { return view_; }
     std::size_t size() const { return view_.size; }
-    std::int32_t label(std::size_t i) const { return view_.labels[i]; }
+    std::int32_t label(std::size_t i) const { return view_.labels[i]; }  // of examples with one
     // Of rows and labels as they are read; the rows are looked at once, however often it is asked.
     Fingerprint fingerprint() const { return tessera::fingerprint(view_); }
 
@@ -129,9 +180,16 @@ public:
 
 private:
     template <class T>
-    static constexpr Storage storage_of = std::is_same_v<T, float>    ? Storage::float32
-                                          : std::is_same_v<T, double> ? Storage::float64
-                                                                      : Storage::bytes;
+    static constexpr Storage storage_of = [] {
+        if constexpr (std::is_same_v<T, float>) return Storage::float32;
+        else if constexpr (std::is_same_v<T, double>) return Storage::float64;
+        else if constexpr (std::is_same_v<T, std::int32_t>) return Storage::int32;
+        else {
+            static_assert(std::is_same_v<T, std::uint8_t>,
+                          "tessera::data::Dataset: rows are float, double, std::uint8_t or std::int32_t");
+            return Storage::bytes;
+        }
+    }();
 
     static std::size_t width_of(std::size_t numbers, std::size_t rows) {
         detail::require(rows > 0 && numbers % rows == 0,
@@ -139,35 +197,47 @@ private:
                             std::to_string(rows) + " rows of equal width");
         return numbers / rows;
     }
+    static std::size_t examples_in(std::size_t numbers, std::size_t each, const char* what) {
+        detail::require(each > 0 && numbers % each == 0, "data::Dataset: " + std::to_string(numbers) + " " + what +
+                                                             " are not " + std::to_string(each) + " for each example");
+        return numbers / each;
+    }
     static Dataset borrowed(Storage storage, const void* rows, std::size_t numbers,
-                            std::span<const std::int32_t> labels, std::size_t classes) {
+                            std::span<const std::int32_t> labels, std::size_t classes, std::size_t each) {
         Dataset d;
-        d.view_ = {.size = labels.size(),
-                   .width = width_of(numbers, labels.size()),
+        const std::size_t size = examples_in(labels.size(), each, "labels");
+        d.view_ = {.size = size,
+                   .width = width_of(numbers, size),
                    .storage = storage,
                    .rows = rows,
                    .labels = labels.data(),
+                   .labels_each = each,
                    .classes = classes};
         d.check_labels();
         d.keep(nullptr);
         return d;
     }
     template <class T>
-    static Dataset owned(std::vector<T> rows, std::vector<std::int32_t> labels, std::size_t classes) {
+    static Dataset owned(std::vector<T> rows, std::vector<std::int32_t> labels, std::size_t classes, std::size_t each) {
         struct Kept {
             std::vector<T> rows;
             std::vector<std::int32_t> labels;
         };
         auto kept = std::make_shared<Kept>(Kept{std::move(rows), std::move(labels)});
-        Dataset d = borrow(std::span<const T>(kept->rows), kept->labels, classes);
+        Dataset d = borrow(std::span<const T>(kept->rows), kept->labels, classes, each);
         d.keep_ = std::move(kept);
         return d;
     }
+    // Where there are several, a negative one is none.
     void check_labels() const {
-        for (std::size_t i = 0; i < view_.size; ++i)
-            detail::require(view_.labels[i] >= 0 && static_cast<std::size_t>(view_.labels[i]) < view_.classes,
-                            "data::Dataset: label " + std::to_string(view_.labels[i]) + " of example " +
-                                std::to_string(i) + " is not a class in 0.." + std::to_string(view_.classes) + "-1");
+        const std::size_t each = view_.labels_each;
+        for (std::size_t i = 0; i < view_.size * each; ++i) {
+            const std::int32_t label = view_.labels[i];
+            detail::require((label < 0 && each > 1) || (label >= 0 && static_cast<std::size_t>(label) < view_.classes),
+                            "data::Dataset: label " + std::to_string(label) + " of example " +
+                                std::to_string(i / each) + " is not a class in 0.." + std::to_string(view_.classes) +
+                                "-1");
+        }
     }
 
     void keep(std::shared_ptr<const void> rows, RowsSeen::Recipe recipe = nullptr) {

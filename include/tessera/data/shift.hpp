@@ -211,8 +211,9 @@ inline Dataset shifted(const Dataset& images, const ImageShape& shape, const Shi
     const auto with = [&](auto rows) {
         if (from.labels) {
             std::vector<std::int32_t> labels;
-            for (const Index i : of) labels.push_back(from.labels[i]);
-            return Dataset::own(std::move(rows), std::move(labels), from.classes);
+            const std::size_t each = from.labels_each;
+            for (const Index i : of) labels.insert(labels.end(), from.labels + i * each, from.labels + (i + 1) * each);
+            return Dataset::own(std::move(rows), std::move(labels), from.classes, each);
         }
         std::vector<std::uint8_t> marks;
         for (const Index i : of)
@@ -223,6 +224,7 @@ inline Dataset shifted(const Dataset& images, const ImageShape& shape, const Shi
         case Storage::bytes:
             return with(detail::shifted_rows<std::uint8_t>(from, shape, shift, of)).normalised(from.shift, from.scale);
         case Storage::float64: return with(detail::shifted_rows<double>(from, shape, shift, of));
+        case Storage::int32: throw ConfigError("data::shifted: rows of whole numbers are no images");
         case Storage::float32:
         case Storage::callback: break;
     }

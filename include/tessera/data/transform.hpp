@@ -6,7 +6,8 @@
 //   one_hot                   ids 0 .. symbols-1 as rows of zeros with a one; any other number is all zeros
 //   Augment                   flipped and cropped copies of what clients train on
 //
-// The deviation is that of the whole (divided by n). A reading keeps its source alive. Needs class labels.
+// The deviation is that of the whole (divided by n). A reading keeps its source alive, with its labels,
+// marks or targets. Augment needs one class an example.
 #pragma once
 
 #include <algorithm>
@@ -41,6 +42,9 @@ inline void read_row(const Examples& from, std::size_t example, std::span<float>
 inline std::vector<std::int32_t> labels_of(const Dataset& pool, const std::string& who) {
     const auto* labels = pool.examples().labels;
     tessera::detail::require(labels != nullptr, who + ": the examples have no class labels");
+    tessera::detail::require(pool.examples().labels_each == 1,
+                             who + ": the examples have " + std::to_string(pool.examples().labels_each) +
+                                 " labels each, and one is needed");
     return {labels, labels + pool.size()};
 }
 
@@ -57,7 +61,7 @@ Dataset reading(const Dataset& pool, std::size_t width, const std::string& who, 
         for (const auto part : {name, settings, rows_fingerprint(pool.examples())}) h.add(part);
         return h.finish();
     };
-    return Dataset::from(fetch, width, labels_of(pool, who), pool.examples().classes, recipe);
+    return Dataset::reading(pool, fetch, width, recipe);
 }
 
 }  // namespace detail

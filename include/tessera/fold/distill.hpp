@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 
+#include <tessera/contracts/judgement.hpp>
 #include <tessera/contracts/fold.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
@@ -78,7 +79,7 @@ struct Distill {
     template <class M>
     nn::Answers<real<M>> answers(const Site<M>& hub, Rows<real<M>> rows, Vec<Index> ids) const {
         using R = real<M>;
-        const std::size_t each = hub.model->outputs();
+        const std::size_t each = hub.model->outputs(), row_size = each / positions(*hub.model);
         nn::Answers<R> all{std::move(ids), {}};
         all.q.resize(all.ids.size() * each);
         double total = 0;
@@ -91,12 +92,12 @@ struct Distill {
             Vec<double> sum(out.size());
             for (const auto& row : rows) {
                 hub.model->logits(row.x, batch, out);
-                if (ensemble == Ensemble::probabilities) softening()(out, each);
+                if (ensemble == Ensemble::probabilities) softening()(out, row_size);
                 const double share = weighted ? row.weight : 1;
                 for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += share * static_cast<double>(out[j]);
             }
             for (std::size_t j = 0; j < sum.size(); ++j) out[j] = static_cast<R>(total > 0 ? sum[j] / total : 0);
-            if (ensemble == Ensemble::logits) softening()(out, each);
+            if (ensemble == Ensemble::logits) softening()(out, row_size);
         });
         return all;
     }
@@ -116,6 +117,8 @@ struct Distill {
             throw ConfigError(
                 "distillation needs public examples at the server: give the federation `aux`, or split the "
                 "data with a share for the server");
+        if (hub.labelled && hub.labelled->examples && hub.labelled->examples->targets)
+            throw ConfigError("distillation asks models for probabilities, and these predict real targets");
         if (select == Select::last) return;
         if (!hub.labelled || hub.labelled->train.empty() || !hub.labelled->examples->labels)
             throw ConfigError("select=best_val_or_init needs labelled examples at the server: split the data with a "
@@ -147,7 +150,8 @@ private:
         const nn::Taught<M> lesson{hub.model, &said, softening()};
         if (least_lesson > 0 && distance(hub, lesson, w) < least_lesson) return;
         Vec<R> g(w.size()), m(w.size()), v(w.size()), best;
-        std::size_t most = 0, since = 0;
+        double most = 0;
+        std::size_t since = 0;
         if (select == Select::best_val_or_init) {
             best = w;
             most = right_answers(hub, w);
@@ -199,21 +203,18 @@ private:
     }
 
     template <class M>
-    std::size_t right_answers(const Site<M>& hub, const Vec<real<M>>& w) const {
+    double right_answers(const Site<M>& hub, const Vec<real<M>>& w) const {
         using R = real<M>;
         const std::size_t each = hub.model->outputs();
         const auto ids = hub.labelled->train;
         Vec<R> out(std::min(chunk, ids.size()) * each);
-        std::size_t right = 0;
+        Judgement all;
         for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
             const Batch<R> batch(*hub.labelled->examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
             hub.model->predict(w, batch, Out<R>(out).first(batch.size() * each));
-            for (std::size_t i = 0; i < batch.size(); ++i) {
-                const R* row = out.data() + i * each;
-                right += static_cast<std::size_t>(std::max_element(row, row + each) - row) == batch.label(i);
-            }
+            judge(*hub.model, batch, In<R>(out).first(batch.size() * each), all);
         }
-        return right;
+        return all.right;
     }
 };
 

@@ -68,7 +68,7 @@ inline std::string split_checksum(std::string_view text) {
 inline std::string labels_fingerprint(const data::Dataset& pool) {
     const auto* labels = pool.examples().labels;
     Hasher hasher;
-    if (labels) hasher.bytes(labels, pool.size() * sizeof *labels);
+    if (labels) hasher.bytes(labels, pool.size() * pool.examples().labels_each * sizeof *labels);
     return hasher.finish().hex();
 }
 

@@ -67,6 +67,7 @@ public:
     }
 
     double gradient(In<R> w, const Batch<R>& batch, Out<R> out) const {
+        SoftmaxCrossEntropy::check(batch.examples(), outputs());
         Halves run(*this, w, batch);
         const double loss = mix_ == Mix::logits ? mixed_logits(run, batch) : mixed_probabilities(run, batch);
         shared_.pullback(w.first(shared_size_), batch, run.shared, out.first(shared_size_));

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include <tessera/contracts/judgement.hpp>
 #include <tessera/contracts/private.hpp>
 #include <tessera/contracts/routable.hpp>
 #include <tessera/contracts/sparse.hpp>
@@ -22,7 +23,7 @@ class AnyModel {
 public:
     static constexpr auto offers = offer::fused | offer::initialize | offer::forward_flops | offer::input_width |
                                    offer::logits | offer::features | offer::aligned | offer::clipped | offer::sparse |
-                                   offer::routed;
+                                   offer::routed | offer::judge;
     using Real = R;
 
     template <class M>
@@ -34,6 +35,10 @@ public:
     std::size_t input_width() const { return held_->input_width(); }
     double gradient(In<R> x, const Batch<R>& b, Out<R> out) const { return held_->gradient(x, b, out); }
     void predict(In<R> x, const Batch<R>& b, Out<R> out) const { held_->predict(x, b, out); }
+
+    std::size_t positions() const { return held_->positions(); }
+    void judge(const Batch<R>& b, In<R> predictions, Judgement& to) const { held_->judge(b, predictions, to); }
+    void accepts(const Examples& examples, bool labelled) const { held_->accepts(examples, labelled); }
 
     bool fuses(const Step<R>& s) const { return held_->fuses(s); }
     double step(Out<R> x, const Batch<R>& b, const Step<R>& s) const { return held_->step(x, b, s); }
@@ -73,6 +78,9 @@ private:
         virtual std::size_t input_width() const = 0;
         virtual double gradient(In<R>, const Batch<R>&, Out<R>) const = 0;
         virtual void predict(In<R>, const Batch<R>&, Out<R>) const = 0;
+        virtual std::size_t positions() const = 0;
+        virtual void judge(const Batch<R>&, In<R>, Judgement&) const = 0;
+        virtual void accepts(const Examples&, bool) const = 0;
         virtual bool fuses(const Step<R>&) const = 0;
         virtual double step(Out<R>, const Batch<R>&, const Step<R>&) const = 0;
         virtual void initialize(Out<R>, Key) const = 0;
@@ -106,6 +114,13 @@ private:
         std::size_t input_width() const override { return tessera::input_width(model); }
         double gradient(In<R> x, const Batch<R>& b, Out<R> out) const override { return model.gradient(x, b, out); }
         void predict(In<R> x, const Batch<R>& b, Out<R> out) const override { model.predict(x, b, out); }
+        std::size_t positions() const override { return tessera::positions(model); }
+        void judge(const Batch<R>& b, In<R> predictions, Judgement& to) const override {
+            tessera::judge(model, b, predictions, to);
+        }
+        void accepts([[maybe_unused]] const Examples& examples, [[maybe_unused]] bool labelled) const override {
+            if constexpr (JudgingModel<M>) model.accepts(examples, labelled);
+        }
         bool fuses([[maybe_unused]] const Step<R>& s) const override {
             if constexpr (FusedModel<M>) return model.fuses(s);
             else return false;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/core/batch.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/layout.hpp>
 #include <tessera/nn/backend.hpp>
@@ -115,6 +116,7 @@ public:
     }
     std::size_t inputs() const { return shapes.front().size(); }
     std::size_t outputs() const { return shapes.back().size(); }
+    std::size_t positions() const { return shapes.back().positions(); }
     const Plan& plan(Mode m) const { return plans[static_cast<std::size_t>(m)]; }
     std::span<const Stage> stages_of(Mode m) const {
         return m == Mode::route_all ? std::span<const Stage>(&whole, 1) : std::span<const Stage>(stages);
@@ -132,6 +134,13 @@ public:
         double sum = 0;
         for (const auto& n : nodes) sum += n.spec().flops;
         return sum;
+    }
+
+    // Before round one: ConfigError if these rows are not what the first layer reads.
+    void accepts(const Examples& examples) const {
+        if (examples.width != inputs())
+            throw ConfigError("examples have " + std::to_string(examples.width) + " numbers, the model reads " +
+                              std::to_string(inputs()));
     }
 
     const Backend<R>* on;

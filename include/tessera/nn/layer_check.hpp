@@ -60,18 +60,20 @@ struct Tilt {
 template <class R>
 class LayerBatch {
 public:
-    LayerBatch(std::size_t width, std::size_t classes) : rows_(size * width), labels_(size) {
+    // Of several labels an example some are missing.
+    LayerBatch(std::size_t width, std::size_t classes, std::size_t positions)
+        : rows_(size * width), labels_(size * positions) {
         Stream draw(Key{11});
         for (R& v : rows_) v = static_cast<R>(draw.normal());
-        for (std::size_t i = 0; i < size; ++i) {
-            labels_[i] = static_cast<std::int32_t>(draw.below(classes));
-            ids_.push_back(static_cast<Index>(size - 1 - i));
-        }
+        for (std::size_t i = 0; i < labels_.size(); ++i)
+            labels_[i] = positions > 1 && i % 3 == 2 ? -1 : static_cast<std::int32_t>(draw.below(classes));
+        for (std::size_t i = 0; i < size; ++i) ids_.push_back(static_cast<Index>(size - 1 - i));
         examples_.size = size;
         examples_.width = width;
         examples_.storage = sizeof(R) == sizeof(float) ? Storage::float32 : Storage::float64;
         examples_.rows = rows_.data();
         examples_.labels = labels_.data();
+        examples_.labels_each = positions;
         examples_.classes = classes;
     }
     Batch<R> batch() const { return Batch<R>(examples_, ids_, {}, &draw_); }
@@ -103,8 +105,8 @@ template <class L>
     const auto complain = [&](const std::string& sentence) { all.push_back("layer: " + sentence); };
 
     {
-        const detail::LayerBatch<double> data(in.size(), classes);
         const nn::Network<double> net(in, recipe), poisoned = net.poisoned();
+        const detail::LayerBatch<double> data(in.size(), classes, net.positions());
         const auto batch = data.batch();
         const auto w = detail::layer_parameters<double>(dimension(net));
         Vec<double> g(w.size()), h(w.size());
@@ -138,8 +140,8 @@ template <class L>
             complain("on a mask it differs from itself at zero-filled weights by " + tessera::detail::shortest(d));
     }
     {
-        const detail::LayerBatch<float> data(in.size(), classes);
         const nn::Network<float> net(in, recipe);
+        const detail::LayerBatch<float> data(in.size(), classes, net.positions());
         const auto batch = data.batch();
         auto fused = detail::layer_parameters<float>(dimension(net)), plain = fused;
         const auto toward = fused;

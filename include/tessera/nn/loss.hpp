@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <ratio>
+#include <string>
 
+#include <tessera/contracts/judgement.hpp>
 #include <tessera/core/arena.hpp>
 #include <tessera/core/batch.hpp>
 #include <tessera/core/error.hpp>
@@ -32,51 +35,88 @@ void log_softmax(Out<R> row) {
     log_softmax(row, row.size());
 }
 
-// Mean over the batch of -weight * log softmax(z)[label].
+// How a loss reads the outputs of a network. Losses are means over the labels of a batch, or over its examples; where
+// each example must have a slope that no other changes (clipping), they are means over examples of the examples' own
+// losses. With one label an example these are the same.
+struct Outputs {
+    std::size_t positions = 1;  // rows an example
+    bool alone = false;
+};
+
+// Mean over the labels of the batch of -weight * log softmax(z)[label], as everywhere in the field; a label that is not
+// there (negative) costs nothing and is not counted. `alone`: mean over the examples of the mean over their labels.
 struct SoftmaxCrossEntropy {
-    // z holds batch x classes raw outputs and leaves as the gradient with respect to them.
+    static constexpr bool speaks_logarithms = true;  // of its predictions
+
+    // z holds batch x positions x classes raw outputs and leaves as the gradient with respect to them.
     template <class R>
-    static double gradient(const Batch<R>& batch, Out<R> z) {
-        const std::size_t rows = batch.size();
-        if (rows == 0) return 0;
-        if (!batch.examples().labels)
-            throw ConfigError("nn::SoftmaxCrossEntropy needs one class an example; these have targets or marks");
-        const std::size_t classes = z.size() / rows;
-        if (batch.examples().classes > classes)
-            throw ConfigError("nn::SoftmaxCrossEntropy needs an output for each class; these examples have more");
-        const R share = R(1) / static_cast<R>(rows);
+    static double gradient(const Batch<R>& batch, Out<R> z, Outputs how = {}) {
+        if (batch.size() == 0) return 0;
+        const std::size_t each = how.positions, rows = batch.size() * each, classes = z.size() / rows;
+        check(batch.examples(), z.size() / batch.size(), how.positions);
+        const std::size_t counted = how.alone ? batch.size() : batch.labelled();
+        const R share = R(1) / static_cast<R>(counted);
         Scratch<R> chosen(rows), top(rows), sum(rows);
-        for (std::size_t i = 0; i < rows; ++i) chosen[i] = z[i * classes + batch.label(i)];
+        for (std::size_t i = 0; i < rows; ++i) {
+            const std::int32_t label = batch.label(i / each, i % each);
+            chosen[i] = label < 0 ? R(0) : z[i * classes + static_cast<std::size_t>(label)];
+        }
         kernels::softmax_rows(z.data(), rows, classes, top.data(), sum.data());
         double loss = 0;
-        for (std::size_t i = 0; i < rows; ++i) {
-            const R scale = batch.weight(i) * share, part = scale / sum[i];
-            loss += static_cast<double>(scale) *
-                    (std::log(static_cast<double>(sum[i])) - static_cast<double>(chosen[i] - top[i]));
-            R* row = z.data() + i * classes;
-            for (std::size_t c = 0; c < classes; ++c) row[c] *= part;
-            row[batch.label(i)] -= scale;
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            R part_of_batch = share;
+            if (how.alone && each > 1)
+                part_of_batch /= static_cast<R>(std::max<std::size_t>(1, batch.labelled(i)));
+            const R scale = batch.weight(i) * part_of_batch;
+            for (std::size_t t = 0; t < each; ++t) {
+                const std::size_t r = i * each + t;
+                R* row = z.data() + r * classes;
+                const std::int32_t label = batch.label(i, t);
+                if (label < 0) {
+                    std::fill_n(row, classes, R(0));
+                    continue;
+                }
+                const R part = scale / sum[r];
+                loss += static_cast<double>(scale) *
+                        (std::log(static_cast<double>(sum[r])) - static_cast<double>(chosen[r] - top[r]));
+                for (std::size_t c = 0; c < classes; ++c) row[c] *= part;
+                row[label] -= scale;
+            }
         }
         return loss;
     }
     // Raw outputs to what a predictor speaks.
     template <class R>
-    static void predict(Out<R> z, std::size_t classes) {
-        log_softmax(z, classes);
+    static void predict(Out<R> z, std::size_t outputs, Outputs how = {}) {
+        log_softmax(z, outputs / how.positions);
+    }
+    template <class R>
+    static void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) {
+        judge_classes(batch, predictions, to);
+    }
+    static void check(const Examples& examples, std::size_t outputs, std::size_t positions = 1) {
+        if (!examples.labels)
+            throw ConfigError("nn::SoftmaxCrossEntropy needs one class an example; these have targets or marks");
+        if (examples.labels_each != positions)
+            throw ConfigError("nn::SoftmaxCrossEntropy needs a label for each position; the examples have " +
+                              std::to_string(examples.labels_each) + ", the network " + std::to_string(positions));
+        if (examples.classes > outputs / positions)
+            throw ConfigError("nn::SoftmaxCrossEntropy needs an output for each class; these examples have more");
     }
 };
 
 // Several classes an example, each yes or no: mean over the batch of
 //   -weight / classes * sum_c [ y_c log p_c + (1 - y_c) log(1 - p_c) ],   p = 1 / (1 + exp(-z))
 struct BinaryCrossEntropy {
+    static constexpr bool speaks_logarithms = true;
+
     // z holds batch x classes raw outputs and leaves as the gradient with respect to them.
     template <class R>
-    static double gradient(const Batch<R>& batch, Out<R> z) {
+    static double gradient(const Batch<R>& batch, Out<R> z, Outputs = {}) {
         const std::size_t rows = batch.size();
         if (rows == 0) return 0;
         const std::size_t classes = z.size() / rows;
-        if (!batch.examples().marks || batch.examples().classes != classes)
-            throw ConfigError("nn::BinaryCrossEntropy needs examples with a mark for each output of the network");
+        check(batch.examples(), classes);
         double loss = 0;
         for (std::size_t i = 0; i < rows; ++i) {
             const double share =
@@ -93,11 +133,19 @@ struct BinaryCrossEntropy {
     }
     // Raw outputs to log-probabilities, each class for itself: they do not sum to one.
     template <class R>
-    static void predict(Out<R> z, std::size_t) {
+    static void predict(Out<R> z, std::size_t, Outputs = {}) {
         for (R& out : z) {
             const double score = static_cast<double>(out);
             out = static_cast<R>(std::min(score, 0.0) - std::log1p(std::exp(-std::fabs(score))));
         }
+    }
+    template <class R>
+    static void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) {
+        judge_marks(batch, predictions, to);
+    }
+    static void check(const Examples& examples, std::size_t outputs, std::size_t = 1) {
+        if (!examples.marks || examples.classes != outputs)
+            throw ConfigError("nn::BinaryCrossEntropy needs examples with a mark for each output of the network");
     }
 };
 
@@ -105,49 +153,60 @@ namespace detail {
 struct Miss {
     double value, slope;
 };
-// Of a regression: share * value(z - target) summed, z = share * slope(z - target).
-template <class R, class F>
-double regress(const Batch<R>& batch, Out<R> z, const char* sentence, const F& f) {
-    if (batch.size() == 0) return 0;
-    if (!batch.examples().targets || z.size() != batch.size()) throw ConfigError(sentence);
-    double loss = 0;
-    for (std::size_t i = 0; i < batch.size(); ++i) {
-        const double share = static_cast<double>(batch.weight(i)) / static_cast<double>(batch.size());
-        const auto [value, slope] = f(static_cast<double>(z[i]) - static_cast<double>(batch.target(i)));
-        loss += share * value;
-        z[i] = static_cast<R>(share * slope);
+// Real targets: mean over the batch of weight times the mean over the targets of F::of(z - target).value.
+template <class F>
+struct Regression {
+    static constexpr bool speaks_logarithms = false;  // predictions are the outputs themselves
+
+    // z holds batch x targets raw outputs and leaves as the gradient with respect to them.
+    template <class R>
+    static double gradient(const Batch<R>& batch, Out<R> z, Outputs = {}) {
+        if (batch.size() == 0) return 0;
+        check(batch.examples(), z.size() / batch.size());
+        const std::size_t each = batch.examples().targets_each;
+        double loss = 0;
+        for (std::size_t i = 0; i < batch.size(); ++i) {
+            const double share =
+                static_cast<double>(batch.weight(i)) / (static_cast<double>(batch.size()) * static_cast<double>(each));
+            for (std::size_t k = 0; k < each; ++k) {
+                R& out = z[i * each + k];
+                const auto [value, slope] = F::of(static_cast<double>(out) - static_cast<double>(batch.target(i, k)));
+                loss += share * value;
+                out = static_cast<R>(share * slope);
+            }
+        }
+        return loss;
     }
-    return loss;
-}
+    template <class R>
+    static void predict(Out<R>, std::size_t, Outputs = {}) {}
+    template <class R>
+    static void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) {
+        judge_targets(batch, predictions, [](double miss) { return F::of(miss).value; }, to);
+    }
+    static void check(const Examples& examples, std::size_t outputs, std::size_t = 1) {
+        if (!examples.targets || examples.targets_each != outputs) throw ConfigError(F::sentence);
+    }
+};
+struct SquaredMiss {
+    static constexpr const char* sentence = "nn::SquaredError needs an output for each real target of an example";
+    static Miss of(double miss) { return {miss * miss / 2, miss}; }
+};
+template <class Delta>
+struct HuberMiss {
+    static constexpr const char* sentence = "nn::Huber needs an output for each real target of an example";
+    static Miss of(double miss) {
+        constexpr double delta = static_cast<double>(Delta::num) / static_cast<double>(Delta::den);
+        if (std::fabs(miss) <= delta) return {miss * miss / 2, miss};
+        return {delta * (std::fabs(miss) - delta / 2), miss < 0 ? -delta : delta};
+    }
+};
 }  // namespace detail
 
-// Mean over the batch of weight / 2 (z - target)^2. Predictions are the outputs themselves.
-struct SquaredError {
-    template <class R>
-    static double gradient(const Batch<R>& batch, Out<R> z) {
-        return detail::regress(batch, z, "nn::SquaredError needs a real target for each example, and one output",
-                               [](double miss) -> detail::Miss {
-                                   return {miss * miss / 2, miss};
-                               });
-    }
-    template <class R>
-    static void predict(Out<R>, std::size_t) {}
-};
+// Mean of weight / 2 (z - target)^2.
+struct SquaredError : detail::Regression<detail::SquaredMiss> {};
 
 // The same up to a distance of Delta, a std::ratio, and linear from there on: Delta (|miss| - Delta / 2) (Huber 1964).
 template <class Delta = std::ratio<1>>
-struct Huber {
-    template <class R>
-    static double gradient(const Batch<R>& batch, Out<R> z) {
-        constexpr double delta = static_cast<double>(Delta::num) / static_cast<double>(Delta::den);
-        return detail::regress(batch, z, "nn::Huber needs a real target for each example, and one output",
-                               [](double miss) -> detail::Miss {
-                                   if (std::fabs(miss) <= delta) return {miss * miss / 2, miss};
-                                   return {delta * (std::fabs(miss) - delta / 2), miss < 0 ? -delta : delta};
-                               });
-    }
-    template <class R>
-    static void predict(Out<R>, std::size_t) {}
-};
+struct Huber : detail::Regression<detail::HuberMiss<Delta>> {};
 
 }  // namespace tessera::nn

@@ -16,9 +16,11 @@
 #include <cstddef>
 #include <memory>
 
+#include <tessera/contracts/judgement.hpp>
 #include <tessera/contracts/model.hpp>
 #include <tessera/contracts/private.hpp>
 #include <tessera/contracts/routable.hpp>
+#include <tessera/core/function_ref.hpp>
 #include <tessera/core/offers.hpp>
 #include <tessera/nn/clipped.hpp>
 #include <tessera/nn/graph.hpp>
@@ -34,7 +36,7 @@ public:
     using Real = R;
     using Objective = Loss;
     static constexpr auto offers = offer::fused | offer::forward_flops | offer::input_width | offer::logits |
-                                   offer::features | offer::aligned | offer::clipped | offer::routed;
+                                   offer::features | offer::aligned | offer::clipped | offer::routed | offer::judge;
 
     template <class L>
     Network(Shape in, const L& layers, const Backend<R>& on = backend_for<R>())
@@ -44,6 +46,14 @@ public:
     std::size_t input_width() const { return graph_->inputs(); }
     std::size_t outputs() const { return graph_->outputs(); }
     double forward_flops() const { return graph_->flops(); }
+    // Rows of outputs, each for one label of an example.
+    std::size_t positions() const { return graph_->positions(); }
+    void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) const { Loss::judge(batch, predictions, to); }
+    // Whether rows can be read and, if `labelled`, labels learnt from: a ConfigError says why not.
+    void accepts(const Examples& examples, bool labelled) const {
+        graph_->accepts(examples);
+        if (labelled) Loss::check(examples, outputs(), positions());
+    }
     const Graph<R>& graph() const { return *graph_; }
     // Numbers that a pass over a batch has room for.
     std::size_t room(std::size_t batch, Mode mode = Mode::train) const { return graph_->plan(mode).size(batch); }
@@ -57,11 +67,12 @@ public:
     }
 
     double gradient(In<R> w, const Batch<R>& batch, Out<R> out) const {
-        return detail::gradient(*graph_, w.data(), batch, loss_of(batch), out.data());
+        const auto loss = loss_of(batch);
+        return detail::gradient(*graph_, w.data(), batch, Slope(loss), out.data());
     }
     void predict(In<R> w, const Batch<R>& batch, Out<R> out) const {
         logits(w, batch, out);
-        Loss::predict(out.first(batch.size() * outputs()), outputs());
+        to_predictions(batch, out);
     }
     void logits(In<R> w, const Batch<R>& batch, Out<R> out) const {
         detail::evaluate(*graph_, w.data(), batch, graph_->size(), out.data());
@@ -72,7 +83,7 @@ public:
             std::copy_n(dz.data(), z.size(), z.data());
             return 0.0;
         };
-        detail::gradient(*graph_, w.data(), batch, given, out.data());
+        detail::gradient(*graph_, w.data(), batch, Slope(given), out.data());
     }
 
     std::size_t feature_width() const { return graph_->shape(graph_->features).size(); }
@@ -87,8 +98,9 @@ public:
     double aligned_gradient(In<R> w, const Batch<R>& batch, FeatureTerm<R> term, Out<R> out) const {
         const std::size_t n = batch.size() * feature_width();
         double more = 0;
+        const auto own = loss_of(batch);
         const double loss =
-            detail::gradient(*graph_, w.data(), batch, loss_of(batch), out.data(),
+            detail::gradient(*graph_, w.data(), batch, Slope(own), out.data(),
                              [&](const R* features, R* slope) { more = term(In<R>(features, n), Out<R>(slope, n)); });
         return loss + more;
     }
@@ -102,7 +114,8 @@ public:
         return true;
     }
     double step(Out<R> w, const Batch<R>& batch, const Step<R>& s) const {
-        return detail::step(*graph_, w.data(), batch, loss_of(batch), update_of(s), s.terms.on);
+        const auto loss = loss_of(batch);
+        return detail::step(*graph_, w.data(), batch, Slope(loss), update_of(s), s.terms.on);
     }
 
     // The gradients of single examples, each cut to a norm, and summed (contracts/private.hpp). A mask, or a scope that
@@ -116,8 +129,9 @@ public:
         return whole;
     }
     double clipped_sum(In<R> w, const Batch<R>& batch, const Clip<R>& clip, Out<R> out) const {
-        const auto loss = [](const Batch<R>& b, Out<R> z) { return Loss::gradient(b, z); };
-        return detail::clipped_sum(*graph_, w.data(), batch, clip, loss, out);
+        const auto loss = [this](const Batch<R>& b, Out<R> z) { return Loss::gradient(b, z, {positions(), true}); };
+        return detail::clipped_sum(*graph_, w.data(), batch, clip,
+                                   FunctionRef<double(const Batch<R>&, Out<R>)>(loss), out);
     }
 
     // Routing between two sets of parameters (contracts/routable.hpp): every element of the outermost chain with
@@ -126,7 +140,8 @@ public:
     double routed_gradient(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> dw_g,
                            Out<R> dw_l) const {
         const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch, routing.kept);
-        const double loss = pass.loss(loss_of(batch));
+        const auto own = loss_of(batch);
+        const double loss = pass.loss(Slope(own));
         pass.backward(dw_g.data(), dw_l.data());
         return loss;
     }
@@ -134,16 +149,21 @@ public:
         const std::size_t n = batch.size() * outputs();
         const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch);
         std::copy_n(pass.outputs(), n, out.begin());
-        Loss::predict(out.first(n), outputs());
+        to_predictions(batch, out);
     }
     void hard_predict(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> out) const {
         HardPass<R>(*graph_, w_g.data(), w_l.data(), routing, batch)(out.data());
-        Loss::predict(out.first(batch.size() * outputs()), outputs());
+        to_predictions(batch, out);
     }
 
 private:
-    static auto loss_of(const Batch<R>& batch) {
-        return [&batch](Out<R> z) { return Loss::gradient(batch, z); };
+    // Passes are compiled once, whatever the loss.
+    using Slope = FunctionRef<double(Out<R>)>;
+    auto loss_of(const Batch<R>& batch) const {
+        return [&batch, how = Outputs{positions()}](Out<R> z) { return Loss::gradient(batch, z, how); };
+    }
+    void to_predictions(const Batch<R>& batch, Out<R> out) const {
+        Loss::predict(out.first(batch.size() * outputs()), outputs(), {positions()});
     }
     static Update<R> update_of(const Step<R>& s) {
         return {.pulls = {s.terms.pull != 0 ? s.terms.toward.data() : nullptr, s.terms.also.data(),
@@ -175,7 +195,7 @@ class Fixed : public Network<R, Loss> {
 public:
     static constexpr Offers offers = offer::fused | offer::forward_flops | offer::input_width | offer::logits |
                                      offer::features | offer::when(counts.hidden, offer::aligned) | offer::clipped |
-                                     offer::routed;
+                                     offer::routed | offer::judge;
     static constexpr std::size_t inputs = shape.size(), parameters = counts.parameters;
     static constexpr auto segments = [] {
         Outline<counts.segments> outline(shape);

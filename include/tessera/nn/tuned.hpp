@@ -43,7 +43,7 @@ public:
         offer::initialize | offer::input_width | offer::when(FusedModel<M>, offer::fused) |
         offer::when(CountedModel<M>, offer::forward_flops) | offer::when(LogitModel<M>, offer::logits) |
         offer::when(ClippingModel<M>, offer::clipped) | offer::when(FeatureModel<M>, offer::features) |
-        offer::when(AlignableModel<M>, offer::aligned);
+        offer::when(AlignableModel<M>, offer::aligned) | offer::when(JudgingModel<M>, offer::judge);
 
     Tuned(M model, Vec<R> backbone, S scope = {}) : model_(std::move(model)) {
         const std::size_t d = dimension(model_);
@@ -84,6 +84,22 @@ public:
         return loss;
     }
     void predict(In<R> x, const Batch<R>& b, Out<R> out) const { model_.predict(laid(x).w, b, out); }
+
+    std::size_t positions() const
+        requires JudgingModel<M>
+    {
+        return model_.positions();
+    }
+    void judge(const Batch<R>& b, In<R> predictions, Judgement& to) const
+        requires JudgingModel<M>
+    {
+        model_.judge(b, predictions, to);
+    }
+    void accepts(const Examples& examples, bool labelled) const
+        requires JudgingModel<M>
+    {
+        model_.accepts(examples, labelled);
+    }
 
     bool fuses(const Step<R>& s) const
         requires FusedModel<M>

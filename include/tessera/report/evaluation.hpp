@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/contracts/judgement.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/view.hpp>
 
@@ -35,7 +36,7 @@ enum class When : std::uint8_t { before, after };  // local training
 enum class SplitOf : std::uint8_t { test, train, validation };
 enum class Whom : std::uint8_t { sampled, all, unseen };
 enum class Average : std::uint8_t { unweighted, pooled };
-enum class Metric : std::uint8_t { accuracy, loss, auc };
+enum class Metric : std::uint8_t { accuracy, loss, auc, r2 };
 
 inline constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
@@ -46,7 +47,7 @@ constexpr std::array<Word, 2> words(When) { return {"before", "after"}; }
 constexpr std::array<Word, 3> words(SplitOf) { return {"test", "train", "validation"}; }
 constexpr std::array<Word, 3> words(Whom) { return {"sampled", "all", "unseen"}; }
 constexpr std::array<Word, 2> words(Average) { return {"unweighted", "pooled"}; }
-constexpr std::array<Word, 3> words(Metric) { return {"accuracy", "loss", "auc"}; }
+constexpr std::array<Word, 4> words(Metric) { return {"accuracy", "loss", "auc", "r2"}; }
 }  // namespace detail
 
 template <class E>
@@ -253,7 +254,16 @@ inline Spread spread(const std::vector<Weighted>& all) {
 struct ClientCount {
     Id client = 0;
     double correct = 0, loss_sum = 0;
-    std::size_t n = 0;  // examples, or the tokens that count
+    std::size_t n = 0;  // examples, or the labels that count where an example has several
+    Fit fit{};          // of real targets, which have no accuracy: what R2 is made of
+
+    bool real() const { return fit.examples > 0; }
+    void add(const ClientCount& more) {
+        correct += more.correct;
+        loss_sum += more.loss_sum;
+        n += more.n;
+        fit.add(more.fit);
+    }
 };
 
 // What clients' counts come to, whichever model they are of.
@@ -263,11 +273,15 @@ public:
     const Pick& pick() const { return pick_; }
     const std::vector<ClientCount>& counts() const { return counts_; }  // clients with examples
 
-    std::vector<double> accuracies() const { return ratios(&ClientCount::correct); }
+    bool real() const { return !counts_.empty() && counts_[0].real(); }  // targets instead of classes
+
+    // None of real targets.
+    std::vector<double> accuracies() const { return real() ? std::vector<double>{} : ratios(&ClientCount::correct); }
     double stddev() const { return spread(accuracies()).stddev; }  // of accuracy over clients, each counting once
     double quantile(double q, Average how) const {                 // of accuracy; pooled weighs a client by n
         std::vector<Weighted> all;
         for (const auto& count : counts_) {
+            if (count.real()) continue;
             const auto n = static_cast<double>(count.n);
             all.push_back({count.correct / n, how == Average::pooled ? n : 1.0});
         }
@@ -301,6 +315,17 @@ protected:
         return examples > 0 ? total / examples : absent;
     }
 
+    // Over clients whose targets differ at all, or of all examples together.
+    double mean_r2(Average how) const {
+        std::vector<double> each;
+        Fit all;
+        for (const auto& count : counts_) {
+            all.add(count.fit);
+            if (count.fit.spread > 0) each.push_back(count.fit.r2());
+        }
+        return how == Average::pooled ? all.r2() : spread(each).mean;
+    }
+
     On on_;
     Pick pick_;
     std::string stage_;
@@ -315,7 +340,13 @@ public:
     PerClient(On on, Pick pick, std::string stage, std::vector<ClientCount> counts)
         : ClientCounts(std::move(on), pick, std::move(stage), std::move(counts)) {}
 
-    Evaluation accuracy(Average how) const { return tagged(how, Metric::accuracy, mean(how, &ClientCount::correct)); }
+    // Absent where targets are real; R2 is absent where they are not.
+    Evaluation accuracy(Average how) const {
+        return tagged(how, Metric::accuracy, real() ? absent : mean(how, &ClientCount::correct));
+    }
+    Evaluation r2(Average how) const { return tagged(how, Metric::r2, mean_r2(how)); }
+    // Whichever of the two there is.
+    Evaluation quality(Average how) const { return real() ? r2(how) : accuracy(how); }
     Evaluation loss(Average how) const { return tagged(how, Metric::loss, mean(how, &ClientCount::loss_sum)); }
 
 private:
@@ -344,7 +375,7 @@ struct Shares {
 struct Effect {
     struct Delta {
         Id client;
-        double value;  // personal minus global accuracy
+        double value;  // personal minus global accuracy, or R2
     };
     std::vector<Delta> deltas;               // in order of client number
     std::size_t benefiting = 0, harmed = 0;  // strictly better, strictly worse
@@ -364,9 +395,12 @@ Effect compare(const PerClient<Which::global, G, S, P>& global, const PerClient<
     for (std::size_t k = 0; k < global.counts().size(); ++k) {
         const ClientCount &g = global.counts()[k], &p = personal.counts()[k];
         require(g.client == p.client && g.n == p.n, "compare: the two results differ in clients or test sizes");
-        effect.deltas.push_back({g.client, (p.correct - g.correct) / static_cast<double>(g.n)});
-        effect.benefiting += p.correct > g.correct;
-        effect.harmed += p.correct < g.correct;
+        const bool real = g.real();
+        if (real && !(g.fit.spread > 0)) continue;  // targets that do not differ have no R2
+        const double gain = real ? p.fit.r2() - g.fit.r2() : (p.correct - g.correct) / static_cast<double>(g.n);
+        effect.deltas.push_back({g.client, gain});
+        effect.benefiting += real ? p.fit.missed < g.fit.missed : p.correct > g.correct;
+        effect.harmed += real ? p.fit.missed > g.fit.missed : p.correct < g.correct;
     }
     return effect;
 }

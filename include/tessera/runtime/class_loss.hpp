@@ -20,9 +20,13 @@ template <class R>
 void add_class_losses(report::analysis::ClassLoss& sums, Predictor<R> predict, const Examples& examples,
                       std::span<const Index> ids, std::size_t outputs) {
     for_each_answer<R>(predict, examples, ids, outputs, [&](std::size_t, const Batch<R>& batch, In<R> rows) {
-        for (std::size_t i = 0; i < batch.size(); ++i) {
-            sums.loss_sum[batch.label(i)] -= static_cast<double>(rows[i * outputs + batch.label(i)]);
-            ++sums.n[batch.label(i)];
+        const std::size_t each = examples.labels_each, width = outputs / each;
+        for (std::size_t i = 0; i < batch.size() * each; ++i) {
+            const std::int32_t label = batch.label(i / each, i % each);
+            if (label < 0) continue;
+            const auto c = static_cast<std::size_t>(label);
+            sums.loss_sum[c] -= static_cast<double>(rows[i * width + c]);
+            ++sums.n[c];
         }
     });
 }
@@ -31,7 +35,8 @@ void add_class_losses(report::analysis::ClassLoss& sums, Predictor<R> predict, c
 template <Which W, class Me, class M, class E, class Each>
 std::vector<report::analysis::ClassLoss> class_losses_of(const Federation<Me, M>& run, const E& executor, Each each) {
     const std::size_t classes = run.data().pool().examples().classes, outputs = run.setup().model.outputs();
-    require(classes > 0, "class_losses: these examples have targets, not classes");
+    require(classes > 0 && run.data().pool().examples().labels,
+            "class_losses: these examples have no labels of classes");
     std::vector<report::analysis::ClassLoss> all(run.size());
     judge_models<W, Whom::all>(run, executor, [&](Id k, const ClientData& own, Predictor<real<M>> predict) {
         all[k] = {k, std::vector<double>(classes), std::vector<std::size_t>(classes)};

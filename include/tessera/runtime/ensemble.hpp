@@ -53,6 +53,8 @@ report::analysis::EnsembleDistance ensemble_distance(const Federation<Me, M>& ru
                                                      const E& executor = {}) {
     using R = real<M>;
     detail::require(on.examples && !on.train.empty(), "ensemble_distance needs public examples");
+    detail::require(!run.data().pool().examples().targets,
+                    "ensemble_distance compares probabilities, and these models predict real targets");
     const std::size_t outputs = run.setup().model.outputs();
     const auto g = detail::exponentials(detail::log_answers<R>(detail::global_predictor(run), on, outputs));
     report::analysis::EnsembleDistance result;

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <tessera/contracts/executor.hpp>
+#include <tessera/contracts/judgement.hpp>
 #include <tessera/core/function_ref.hpp>
 #include <tessera/exec/serial.hpp>
 #include <tessera/report/analysis/auc.hpp>
@@ -70,49 +71,27 @@ void for_each_answer(Predictor<R> predict, const Examples& examples, std::span<c
     }
 }
 
-// Loss of one answer to several yes-or-no questions, mean over them, and whether each is on its side of one half.
+// How answers are judged (contracts/judgement.hpp).
 template <class R>
-std::pair<double, bool> judge_marks(const Batch<R>& batch, std::size_t i, In<R> log_p) {
-    double loss = 0;
-    bool correct = true;
-    for (std::size_t c = 0; c < log_p.size(); ++c) {
-        const double yes = static_cast<double>(log_p[c]);
-        const bool marked = batch.marked(i, c);
-        // A probability that rounds to 1 is not taken as certainty: its opposite would be infinitely wrong.
-        loss -= marked ? yes : std::log(std::max(-std::expm1(yes), 1e-38));
-        correct = correct && marked == (yes > std::log(0.5)) && std::isfinite(yes);
-    }
-    return {loss / static_cast<double>(log_p.size()), correct};
-}
+using Worth = FunctionRef<void(const Batch<R>& batch, In<R> answers, Judgement& to)>;
 
-// Counts what predict(batch, out) gets right; ties go to the lowest class, numbers that are not finite are wrong. Of
-// several classes an example may have, all must be right.
+// What predict(batch, out) is worth on these examples; `right`, if wanted, gets 1 or 0 for each label.
 template <class R>
 report::ClientCount score(Id id, Predictor<R> predict, const Examples& examples, std::span<const Index> ids,
-                          std::size_t outputs, std::uint8_t* right = nullptr) {
-    report::ClientCount count{.client = id, .n = ids.size()};
-    for_each_answer<R>(predict, examples, ids, outputs, [&](std::size_t begin, const Batch<R>& batch, In<R> rows) {
-        for (std::size_t i = 0; i < batch.size(); ++i) {
-            const In<R> row = rows.subspan(i * outputs, outputs);
-            bool correct = false;
-            if (examples.labels) {
-                std::size_t best = 0;
-                for (std::size_t c = 1; c < outputs; ++c) best = row[c] > row[best] ? c : best;
-                correct = best == batch.label(i) && std::isfinite(row[best]);
-                count.loss_sum -= static_cast<double>(row[batch.label(i)]);
-            } else if (examples.marks) {
-                const auto [loss, all_right] = judge_marks(batch, i, row);
-                correct = all_right;
-                count.loss_sum += loss;
-            } else {
-                const double miss = static_cast<double>(row[0]) - static_cast<double>(batch.target(i));
-                count.loss_sum += miss * miss / 2;
-            }
-            count.correct += correct;
-            if (right) right[begin + i] = correct;
-        }
-    });
-    return count;
+                          std::size_t outputs, Worth<R> worth, std::vector<std::uint8_t>* right = nullptr) {
+    Judgement all{.each = right};
+    if (right) right->clear();
+    for_each_answer<R>(predict, examples, ids, outputs,
+                       [&](std::size_t, const Batch<R>& batch, In<R> rows) { worth(batch, rows, all); });
+    return {.client = id, .correct = all.right, .loss_sum = all.loss, .n = all.counted, .fit = std::move(all.fit)};
+}
+// By the loss of the model.
+template <class M>
+report::ClientCount score(const M& model, Id id, Predictor<real<M>> predict, const Examples& examples,
+                          std::span<const Index> ids, std::vector<std::uint8_t>* right = nullptr) {
+    using R = real<M>;
+    const auto worth = [&](const Batch<R>& batch, In<R> answers, Judgement& to) { judge(model, batch, answers, to); };
+    return score<R>(id, predict, examples, ids, model.outputs(), Worth<R>(worth), right);
 }
 
 template <class Me, class M>
@@ -183,9 +162,8 @@ template <Which W, SplitOf S = SplitOf::test, Whom P = Whom::all, class Me, clas
 report::PerClient<W, seen(W), S, P> evaluate(const Federation<Me, M>& run, const E& executor = {},
                                              std::string stage = {}) {
     std::vector<report::ClientCount> counts(P == Whom::unseen ? run.data().unseen() : run.size());
-    const std::size_t outputs = run.setup().model.outputs();
     detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData& data, detail::Predictor<real<M>> predict) {
-        counts[k] = detail::score<real<M>>(k, predict, *data.examples, detail::examples_of(data, S), outputs);
+        counts[k] = detail::score(run.setup().model, k, predict, *data.examples, detail::examples_of(data, S));
     });
     return {report::On::local(), report::Pick::last(), std::move(stage), std::move(counts)};
 }
@@ -195,15 +173,11 @@ template <Which W, Whom P = Whom::all, class Me, class M, Executor E = exec::Ser
 report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_union(const Federation<Me, M>& run, const E& executor = {},
                                                                   std::string stage = {}) {
     std::vector<report::ClientCount> counts(P == Whom::unseen ? run.data().unseen() : run.size());
-    const std::size_t outputs = run.setup().model.outputs();
     detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData&, detail::Predictor<real<M>> predict) {
         counts[k].client = k;
         for (std::size_t other = 0; other < run.size(); ++other) {
             const auto data = run.data()[other];
-            const auto part = detail::score<real<M>>(k, predict, *data.examples, data.test, outputs);
-            counts[k].correct += part.correct;
-            counts[k].loss_sum += part.loss_sum;
-            counts[k].n += part.n;
+            counts[k].add(detail::score(run.setup().model, k, predict, *data.examples, data.test));
         }
     });
     return {report::On::union_of_clients(), report::Pick::last(), std::move(stage), std::move(counts)};
@@ -223,7 +197,7 @@ report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_shift(const Federati
     std::vector<Index> all(shifted.size());
     std::iota(all.begin(), all.end(), Index{0});
     const auto judged = [&](Id k, detail::Predictor<real<M>> predict) {
-        return detail::score<real<M>>(k, predict, examples, all, outputs);
+        return detail::score(run.setup().model, k, predict, examples, all);
     };
     if constexpr (W == Which::global) {  // one model: once, and the same for all
         const FlushDenormals flush;
@@ -248,6 +222,7 @@ struct Rankings {
 
     void add(Predictor<R> predict, const Examples& examples, std::span<const Index> ids) {
         require(examples.labels || examples.marks, "evaluate_auc: these examples have targets, not classes");
+        require(examples.marks || examples.one_label(), "evaluate_auc: these examples have several labels, not one");
         for_each_answer<R>(predict, examples, ids, outputs, [&](std::size_t, const Batch<R>& batch, In<R> rows) {
             for (std::size_t i = 0; i < rows.size(); ++i) {
                 const std::size_t row = i / outputs, c = i % outputs;
@@ -291,15 +266,15 @@ report::analysis::AucPerClient<W, seen(W), SplitOf::test, P> evaluate_auc_on_uni
     return {report::On::union_of_clients(), report::Pick::last(), std::move(stage), std::move(all)};
 }
 
-// Both models on the same test examples, example by example.
+// Both models on the same test examples, label by label.
 template <class Me, class M, Executor E = exec::Serial>
 auto break_down(const Federation<Me, M>& run, const E& executor = {}, std::string stage = {}) {
     std::vector<std::vector<std::uint8_t>> right(run.size());
     std::vector<report::BreakdownCount> counts(run.size());
-    const std::size_t outputs = run.setup().model.outputs();
+    detail::require(!run.data().pool().examples().targets, "break_down: real targets are not hit or missed");
     const auto judged = [&](const ClientData& data, detail::Predictor<real<M>> predict) {
-        std::vector<std::uint8_t> hits(data.test.size());
-        detail::score<real<M>>(0, predict, *data.examples, data.test, outputs, hits.data());
+        std::vector<std::uint8_t> hits;
+        detail::score(run.setup().model, 0, predict, *data.examples, data.test, &hits);
         return hits;
     };
     detail::judge_models<Which::global, Whom::all>(

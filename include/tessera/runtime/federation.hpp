@@ -85,11 +85,13 @@ public:
             const auto share = data_[k];
             check_width(share, "client " + std::to_string(k));
             check_classes(share, "client " + std::to_string(k));
+            if (k == 0) accept(*share.examples, true);  // all clients' are in one pool
             if (!share.train.empty()) candidates_.push_back({static_cast<Id>(k), share.key});
         }
         detail::require(!candidates_.empty(), "no client has training data");
         if (aux.examples) {
             check_width(aux, "the server");
+            accept(*aux.examples, false);
             data::detail::require_in_pool(aux.train, aux.examples->size, "the server");
         }
     }
@@ -370,10 +372,14 @@ private:
     }
     // Public data may have classes of its own: its labels are not read.
     void check_classes(const ClientData& share, const std::string& who) const {
-        const std::size_t outputs = setup_->model.outputs();
+        const std::size_t outputs = setup_->model.outputs() / positions(setup_->model);
         detail::require(!share.examples->labels || share.examples->classes <= outputs,
                         who + " has examples of " + std::to_string(share.examples->classes) +
                             " classes, the model has " + std::to_string(outputs) + " outputs");
+    }
+
+    void accept(const Examples& examples, [[maybe_unused]] bool labelled) const {
+        if constexpr (JudgingModel<M>) setup_->model.accepts(examples, labelled);
     }
 
     std::unique_ptr<Arena> arena_;

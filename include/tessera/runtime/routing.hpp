@@ -20,7 +20,9 @@ template <class Me, class M, Executor E = exec::Serial>
 std::vector<report::analysis::RoutedClient> routed_clients(const Federation<Me, M>& run, const E& executor = {}) {
     using R = real<M>;
     std::vector<report::analysis::RoutedClient> all(run.size());
-    const std::size_t outputs = run.setup().model.outputs();
+    const M& model = run.setup().model;
+    detail::require(run.data().pool().examples().one_label(),
+                    "routed_clients: routes are held against right answers, one an example");
     const auto mean_loss = [](const report::ClientCount& count) {
         return count.n == 0 ? report::absent : count.loss_sum / static_cast<double>(count.n);
     };
@@ -28,22 +30,17 @@ std::vector<report::analysis::RoutedClient> routed_clients(const Federation<Me, 
         run, executor, [&](Id k, const ClientData& data, const auto& predict) {
             auto& one = all[k];
             one.client = k;
-            one.global_right.resize(data.test.size());
-            one.loss_global = mean_loss(detail::score<R>(k, predict, *data.examples, data.test, outputs,
-                                                         one.global_right.data()));
+            one.loss_global = mean_loss(detail::score(model, k, predict, *data.examples, data.test, &one.global_right));
         });
     detail::for_each_model<Which::personal, Whom::all>(
         run, executor, [&](Id k, const ClientData& data, const auto& predict) {
             auto& one = all[k];
             one.blocks = predict.blocks();
-            one.personal_right.resize(data.test.size());
-            one.loss_personal = mean_loss(detail::score<R>(k, predict, *data.examples, data.test, outputs,
-                                                           one.personal_right.data()));
-            for (std::size_t a = 0; a < one.by.size(); ++a) {
-                one.by[a].right.resize(data.test.size());
-                one.by[a].loss = mean_loss(detail::score<R>(k, predict.by(static_cast<nn::Along>(a)), *data.examples,
-                                                            data.test, outputs, one.by[a].right.data()));
-            }
+            one.loss_personal =
+                mean_loss(detail::score(model, k, predict, *data.examples, data.test, &one.personal_right));
+            for (std::size_t a = 0; a < one.by.size(); ++a)
+                one.by[a].loss = mean_loss(detail::score(model, k, predict.by(static_cast<nn::Along>(a)),
+                                                         *data.examples, data.test, &one.by[a].right));
             Vec<R> q0(data.test.size() * one.blocks);
             predict.shares(Batch<R>(*data.examples, data.test), Out<R>(q0));
             one.q0.assign(q0.begin(), q0.end());

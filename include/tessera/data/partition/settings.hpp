@@ -78,6 +78,8 @@ inline void check_files(const Dataset& pool, const PartitionSettings& s) {
 
 inline void check_labels(const Dataset& pool, const std::string& who) {
     require(pool.examples().labels != nullptr, who + ": the pool has no class labels to partition by");
+    require(pool.examples().labels_each == 1, who + ": the pool has " + std::to_string(pool.examples().labels_each) +
+                                                  " labels an example; to partition by class, one is needed");
 }
 
 // K pieces or classes per client.

@@ -44,7 +44,7 @@ std::size_t least_loss(const Site<M>& at, const Vec<Vec<real<M>>>& models) {
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t j = 0; models.size() > 1 && j < models.size(); ++j) {
         const auto predict = [&](const Batch<R>& b, Out<R> out) { at.model->predict(models[j], b, out); };
-        const double loss = score<R>(at.id, predict, *at.examples, at.ids, at.model->outputs()).loss_sum;
+        const double loss = score(*at.model, at.id, predict, *at.examples, at.ids).loss_sum;
         if (loss < least) least = loss, best = j;
     }
     return best;

@@ -74,10 +74,8 @@ struct Either {
 // The one with more right answers, or where there are no classes with less loss; the first on a tie.
 template <class M, class First, class Second>
 auto better_of(const Site<M>& at, HoldOut data, First first, Second second) {
-    using R = real<M>;
-    const std::size_t outputs = at.model->outputs();
-    const auto a = score<R>(at.id, first, *at.examples, data.held(), outputs);
-    const auto b = score<R>(at.id, second, *at.examples, data.held(), outputs);
+    const auto a = score(*at.model, at.id, first, *at.examples, data.held());
+    const auto b = score(*at.model, at.id, second, *at.examples, data.held());
     const bool takes_second = at.examples->labels ? b.correct > a.correct : b.loss_sum < a.loss_sum;
     if constexpr (std::is_same_v<First, Second>) return takes_second ? std::move(second) : std::move(first);
     else return Either<First, Second>{std::move(first), std::move(second), takes_second, std::move(data)};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -15,7 +16,8 @@
 
 namespace tessera::detail {
 
-// q_i(m), which is pi_m p_m(y_i | x_i) divided by its sum over the models, and pi, their mean over the examples.
+// q_i(m), which is pi_m p_m(y_i | x_i) divided by its sum over the models, and pi, their mean over the examples. Where
+// an example has several labels, p_m(y_i | x_i) is the product over them.
 template <class R>
 struct Explained {
     Vec<Vec<R>> by;  // [model][example of the pool]; 0 for examples of others
@@ -34,8 +36,15 @@ Explained<R> explained(const Site<M>& at, const Vec<Vec<R>>& models, const Vec<d
         const auto predict = [&](const Batch<R>& b, Out<R> out) { at.model->predict(models[m], b, out); };
         const std::size_t outputs = at.model->outputs();
         for_each_answer<R>(predict, *at.examples, at.ids, outputs, [&](std::size_t, const Batch<R>& b, In<R> log_p) {
-            for (std::size_t i = 0; i < b.size(); ++i)
-                joint[m].push_back(std::log(prior[m]) + static_cast<double>(log_p[i * outputs + b.label(i)]));
+            const std::size_t each = at.examples->labels_each;
+            for (std::size_t i = 0; i < b.size(); ++i) {
+                double sum = std::log(prior[m]);
+                for (std::size_t t = 0; t < each; ++t)
+                    if (const std::int32_t label = b.label(i, t); label >= 0)
+                        sum += static_cast<double>(
+                            log_p[i * outputs + t * (outputs / each) + static_cast<std::size_t>(label)]);
+                joint[m].push_back(sum);
+            }
         });
         all.by[m].resize(at.examples->size);
     }

@@ -69,6 +69,7 @@ Datastore<real<M>> remember(const Site<M>& at, In<real<M>> w, std::size_t capaci
     store.width = at.model->feature_width();
     if (ids.empty()) return store;
     require(at.examples->labels, "kNN-Per: neighbours vote with their classes, these examples have none");
+    require(at.examples->one_label(), "kNN-Per: neighbours vote with their class, these examples have several labels");
     store.features.resize(ids.size() * store.width);
     constexpr std::size_t chunk = 256;
     for (std::size_t i = 0; i < ids.size(); i += chunk) {

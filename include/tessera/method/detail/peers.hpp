@@ -99,8 +99,8 @@ Vec<Affinity> affinities(const Site<M>& at, std::span<const Index> judges, const
     using R = real<M>;
     const auto loss = [&](const Vec<R>& w) {
         const auto predict = [&](const Batch<R>& b, Out<R> out) { at.model->predict(w, b, out); };
-        const auto all = score<R>(at.id, predict, *at.examples, judges, at.model->outputs());
-        return all.loss_sum / static_cast<double>(judges.size());
+        const auto all = score(*at.model, at.id, predict, *at.examples, judges);
+        return all.loss_sum / static_cast<double>(all.n);
     };
     Vec<Affinity> all;
     if (judges.empty() || peers.empty()) return all;

@@ -90,7 +90,8 @@ Vec<R> cut(const Vec<R>& x, const Mask& mask, const Mask& kept, bool zeros) {
 template <class M, class Form>
 double training_accuracy(const Site<M>& at, const Form& form, In<real<M>> x) {
     const auto predict = [&](const auto& b, auto out) { form.predict(x, b, out); };
-    const auto count = score<real<M>>(at.id, predict, *at.examples, at.ids, form.outputs());
+    require(!at.examples->targets, "Sub-FedAvg: accuracy decides what is pruned, and real targets have none");
+    const auto count = score(*at.model, at.id, predict, *at.examples, at.ids);
     return count.n == 0 ? 0 : static_cast<double>(count.correct) / static_cast<double>(count.n);
 }
 

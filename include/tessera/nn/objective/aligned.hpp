@@ -10,6 +10,7 @@
 #include <cstddef>
 
 #include <tessera/contracts/model.hpp>
+#include <tessera/core/error.hpp>
 
 namespace tessera::nn {
 
@@ -48,6 +49,8 @@ struct Aligned {
 
     // Adds the pull's slope at the features z; returns its value.
     double pull(const Batch<Real>& b, In<Real> z, Out<Real> slope) const {
+        if (!b.examples().one_label())
+            throw ConfigError("nn::Aligned: features are pulled to the class of an example, which needs one");
         double sum = 0;
         for (std::size_t i = 0; i < b.size(); ++i) {
             if (!centroids->known[b.label(i)]) continue;

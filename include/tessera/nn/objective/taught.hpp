@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include <tessera/contracts/judgement.hpp>
 #include <tessera/contracts/model.hpp>
 #include <tessera/core/arena.hpp>
 #include <tessera/kernels/softmax.hpp>
@@ -91,12 +92,12 @@ struct Taught {
     // z, the student's logits, leaves as the gradient with respect to them; returns the loss.
     double slope(const Batch<Real>& b, Out<Real> z) const {
         if (b.size() == 0) return 0;
-        const std::size_t each = outputs();
+        const std::size_t each = outputs(), rows = positions(*model);
         const bool labels = soften.answer == Answer::labels;
-        const double terms = static_cast<double>(b.size() * (labels ? each : 1));
+        const double terms = static_cast<double>(b.size() * (labels ? each : rows));
         const Real share = static_cast<Real>(1 / (soften.temperature * terms));
         const Scratch<Real> logs(z.size());
-        soften(z, each, logs.data());
+        soften(z, each / rows, logs.data());
         double loss = 0;
         for (std::size_t i = 0; i < b.size(); ++i) {
             const Real* q = answers->of(b.ids()[i], each);
