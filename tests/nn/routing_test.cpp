@@ -289,7 +289,9 @@ TEST_CASE("what is kept of a pass replaces all before the first mix, and nothing
 
 TEST_CASE("blocks of any kind: residual ones, adapters, an LSTM, shared parameters, by differences") {
     const auto by_differences = [](const nn::Network<double>& net) {
-        const auto data = support::toy_dataset<double>(4, net.input_width(), net.outputs());
+        const std::size_t each = net.positions(), labels = net.outputs() / each;
+        const auto data = data::Dataset::own(toy_numbers<double>(4 * net.input_width(), 1),
+                                             support::toy_labels(4 * each, labels, 2), labels, each);
         const auto ids = first_ids(4);
         const Batch<double> batch(data.examples(), ids);
         const std::size_t d = dimension(net), blocks = net.routes(MixAt::layer).blocks, n = 2 * d + 4 * blocks;

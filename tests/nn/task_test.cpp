@@ -15,6 +15,7 @@
 #include <tessera/nn/layer_check.hpp>
 #include <tessera/nn/norm.hpp>
 #include <tessera/nn/recurrent.hpp>
+#include <tessera/nn/sparse.hpp>
 #include <tessera/nn/zoo.hpp>
 
 #include <support/finite_differences.hpp>
@@ -229,6 +230,70 @@ TEST_CASE("R2 is that of its definition, of parts that are put together as of al
     CHECK(of.fit.r2() == doctest::Approx(1 - (4 + 0.25) / (2 + 200)).epsilon(1e-14));
     CHECK(of.counted == 2);
     CHECK(of.right == 0);
+}
+
+TEST_CASE("words in bytes, in whole numbers and as numbers: the same bits, whoever reads them") {
+    constexpr std::size_t words = 6, steps = 4;
+    std::vector<std::int32_t> whole;
+    Stream draw(Key{3});
+    for (std::size_t i = 0; i < 3 * steps; ++i) whole.push_back(static_cast<std::int32_t>(draw.below(words)));
+    const auto as_numbers = data::Dataset::own(std::vector<float>(whole.begin(), whole.end()), some, 3, 4);
+    const auto as_bytes = data::Dataset::own(std::vector<std::uint8_t>(whole.begin(), whole.end()), some, 3, 4);
+    const auto as_whole = data::Dataset::own(whole, some, 3, 4);
+    const Network<float> net(steps, chain(Embedding{words, 3, true}, Lstm{4}, Linear{3}));
+    const auto x = initial_parameters(net, Key{1});
+    const std::vector<Index> order{2, 0, 1};
+    const auto all_of = [&](const data::Dataset& data) {
+        net.accepts(data.examples(), true);
+        const Batch<float> batch(data.examples(), order);
+        Vec<float> g(x.size()), sum(x.size()), log_p(3 * steps * 3), stepped = x;
+        net.gradient(x, batch, g);
+        net.clipped_sum(x, batch, {.norm = 0.2}, sum);
+        net.predict(x, batch, log_p);
+        net.step(stepped, batch, {.rate = 0.1});
+        Mask mask(x.size(), true);
+        for (std::size_t j = 0; j < x.size(); j += 3) mask.set(j, false);
+        const Sparse<Network<float>> sparse(net, mask, 3, Arithmetic::sparse);
+        Vec<float> packed;
+        for (std::size_t j = 0; j < x.size(); ++j)
+            if (mask[j]) packed.push_back(x[j]);
+        Vec<float> active(packed.size());
+        sparse.gradient(packed, batch, active);
+        for (const auto& more : {sum, log_p, stepped, active}) g.insert(g.end(), more.begin(), more.end());
+        return g;
+    };
+    const auto numbers = all_of(as_numbers);
+    CHECK(all_of(as_bytes) == numbers);
+    CHECK(all_of(as_whole) == numbers);
+    const Network<double> wide(steps, chain(Embedding{words, 3}, Lstm{4}, Linear{3}));
+    CHECK(conformance::check_gradients(wide, Batch<double>(as_whole.examples(), order)) == none);
+    CHECK(conformance::check_gradients(wide, Batch<double>(as_bytes.examples(), order)) == none);
+}
+
+TEST_CASE("words that are not there are found before round one, and named") {
+    const Network<float> net(2, chain(Embedding{5, 3}, Lstm{4}, Cut{4, 4}, Linear{2}));
+    const auto refuses = [&](const data::Dataset& data, const char* sentence) {
+        CHECK_THROWS_WITH_AS(net.accepts(data.examples(), true), sentence, ConfigError);
+    };
+    CHECK_NOTHROW(net.accepts(data::Dataset::own(std::vector<std::int32_t>{0, 4, 3, 2}, {0, 1}, 2).examples(), true));
+    const auto five = "nn: example 1 holds 5, which is no word: the model knows 5, named from 0";
+    refuses(data::Dataset::own(std::vector<std::int32_t>{0, 4, 3, 5}, {0, 1}, 2), five);
+    refuses(data::Dataset::own(std::vector<std::uint8_t>{0, 4, 3, 5}, {0, 1}, 2), five);
+    refuses(data::Dataset::own(std::vector<float>{0, 4, 3, 5}, {0, 1}, 2),
+            "nn: example 1 holds 5.000000, which is no word: the model knows 5, named from 0");
+    refuses(data::Dataset::own(std::vector<std::int32_t>{-1, 4, 3, 0}, {0, 1}, 2),
+            "nn: example 0 holds -1, which is no word: the model knows 5, named from 0");
+    refuses(data::Dataset::own(std::vector<double>{0, 0.5, 3, 0}, {0, 1}, 2),
+            "nn: example 0 holds 0.500000, which is no word: the model knows 5, named from 0");
+    refuses(data::Dataset::own(std::vector<std::uint8_t>{0, 4, 3, 2}, {0, 1}, 2).normalised(0, 0.5f),
+            "nn: bytes that name words must be read as they are, and these are normalised");
+    // Where nobody looked before, the layer does.
+    const auto wrong = data::Dataset::own(std::vector<std::int32_t>{0, 4, 3, 5}, {0, 1}, 2);
+    const std::vector<Index> both{0, 1};
+    Vec<float> out(dimension(net));
+    const auto x = initial_parameters(net, Key{1});
+    CHECK_THROWS_WITH_AS(net.gradient(x, Batch<float>(wrong.examples(), both), out),
+                         "nn::Embedding: an example holds a word that is not there", ConfigError);
 }
 
 TEST_CASE("tasks that do not fit are refused in a sentence, before and in the first pass") {

@@ -17,6 +17,7 @@ struct ByteRows {
     const std::uint8_t* examples = nullptr;
     const Index* ids = nullptr;
     float shift = 0, scale = 1;
+    std::size_t each = 1;  // bytes of a number; 4 are a whole number, read as it is, which no product does
 
     const std::uint8_t* row(std::size_t i, std::size_t width) const { return examples + ids[i] * width; }
 };

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include <tessera/core/arena.hpp>
@@ -131,7 +133,8 @@ private:
     };
 };
 
-// Whole numbers below `words` become rows of `width` numbers. They come as numbers, which float holds up to 2^24.
+// Whole numbers below `words` become rows of `width` numbers. The first layer of a network reads them as bytes or whole
+// numbers of 32 bits where examples are kept so; else they come as numbers, which float holds up to 2^24.
 struct Embedding {
     std::size_t words = 1, width = 1;
     bool positions = false;  // learnt ones are added
@@ -147,6 +150,7 @@ struct Embedding {
             s.parameter({.name = "positions", .shape = {s.in[0].size(), width, 1, 1}, .rank = 2, .deviation = 1});
         s.out = Shape(s.in[0].size(), width);
         s.backward_reads = Reads::x;
+        s.words = words;
     }
     template <class R>
     void forward(const Pass<R>& p) const {
@@ -174,10 +178,18 @@ struct Embedding {
 private:
     template <class R>
     std::size_t word(const Pass<R>& p, std::size_t row) const {
-        const R at = p.x()[row];
-        if (!(at >= 0 && at < static_cast<R>(words)))
-            throw ConfigError("nn::Embedding: an example holds a word that is not there");
-        return static_cast<std::size_t>(at);
+        const auto known = [&](auto at) {
+            if (!(at >= 0 && at < static_cast<decltype(at)>(words)))
+                throw ConfigError("nn::Embedding: an example holds a word that is not there");
+            return static_cast<std::size_t>(at);
+        };
+        const kernels::ByteRows& raw = p.rows.bytes;
+        if (!raw.examples) return known(p.x()[row]);
+        const std::size_t t = p.in().size(), at = raw.ids[row / t] * t + row % t;
+        if (raw.each == 1) return known(static_cast<std::int64_t>(raw.examples[at]));
+        std::int32_t word = 0;
+        std::memcpy(&word, raw.examples + at * sizeof word, sizeof word);
+        return known(static_cast<std::int64_t>(word));
     }
 };
 

@@ -12,7 +12,7 @@
 
 namespace tessera::nn {
 
-// The rows of a matrix: in one piece, each where it lies, or in bytes (float only).
+// The rows of a matrix: in one piece, each where it lies, or in bytes (of products, float only).
 template <class R>
 struct Rows {
     const R* matrix = nullptr;

@@ -141,6 +141,18 @@ public:
         if (examples.width != inputs())
             throw ConfigError("examples have " + std::to_string(examples.width) + " numbers, the model reads " +
                               std::to_string(inputs()));
+        if (words == 0) return;
+        switch (examples.storage) {
+            case Storage::bytes:
+                if (examples.shift != 0 || examples.scale != 1)
+                    throw ConfigError("nn: bytes that name words must be read as they are, and these are normalised");
+                if (words < 256) check_words<std::uint8_t>(examples);
+                return;
+            case Storage::int32: return check_words<std::int32_t>(examples);
+            case Storage::float32: return check_words<float>(examples);
+            case Storage::float64: return check_words<double>(examples);
+            case Storage::callback: return;  // not known before they are made; the layer looks then
+        }
     }
 
     const Backend<R>* on;
@@ -160,9 +172,22 @@ public:
     bool apart = true;        // no example meets another
     bool reads_rows = false;  // the one reader of the input takes rows where they lie
     bool reads_bytes = false;
+    std::size_t words = 0;     // 0: the input holds numbers; else whole numbers below this
+    bool reads_words = false;  // by its one reader, where they lie
     bool poison = false;  // for tests: rooms are filled with NaN as soon as nobody should read them
 
 private:
+    template <class T>
+    void check_words(const Examples& examples) const {
+        const T* at = static_cast<const T*>(examples.rows);
+        for (std::size_t i = 0; i < examples.size * examples.width; ++i) {
+            const auto word = static_cast<double>(at[i]);
+            if (word >= 0 && word < static_cast<double>(words) && word == static_cast<double>(static_cast<long>(word)))
+                continue;
+            throw ConfigError("nn: example " + std::to_string(i / examples.width) + " holds " + std::to_string(at[i]) +
+                              ", which is no word: the model knows " + std::to_string(words) + ", named from 0");
+        }
+    }
     void finish() {
         if (nodes.empty()) throw ConfigError("nn: a network needs at least one layer");
         detail::name_parts(segments);
@@ -176,6 +201,8 @@ private:
             most_parameters = std::max(most_parameters, n.spec().parameters);
             apart = apart && n.spec().apart;
             trains[i + 1] = n.spec().parameters > 0;
+            if (const std::size_t named = n.spec().words; named > 0 && from(i)[0] == 0)
+                words = words == 0 ? named : std::min(words, named);
             for (const int v : from(i)) {
                 ++readers[static_cast<std::size_t>(v)];
                 trains[i + 1] = trains[i + 1] || trains[static_cast<std::size_t>(v)];
@@ -195,6 +222,7 @@ private:
                 throw ConfigError("nn: nobody reads what layer " + std::to_string(v - 1) + " puts out");
         reads_rows = reads_rows_at(0);
         reads_bytes = readers[0] == 1 && nodes[0].spec().reads_bytes && on->reads_bytes();
+        reads_words = readers[0] == 1 && nodes[0].spec().words > 0;
         whole = {0, size(), parameters > 0};
         if (stages.empty()) stages.push_back(whole);
         for (std::size_t m = 0; m < modes; ++m) {

@@ -227,8 +227,9 @@ private:
         if (x.bytes.examples) {
             const Scratch<Index> ids(count);
             for (std::size_t i = 0; i < count; ++i) ids[i] = x.bytes.ids[rows[i]];
-            return run(s, w, {nullptr, nullptr, {x.bytes.examples, ids.data(), x.bytes.shift, x.bytes.scale}}, count,
-                       y);
+            kernels::ByteRows some = x.bytes;
+            some.ids = ids.data();
+            return run(s, w, {nullptr, nullptr, some}, count, y);
         }
         const auto row = [&](std::size_t i) { return x.table ? x.table[rows[i]] : x.matrix + rows[i] * width; };
         if (graph_.reads_rows_at(s.first)) {

@@ -48,9 +48,14 @@ public:
     }
 
 private:
-    static kernels::ByteRows bytes_of([[maybe_unused]] const Graph<R>& graph, [[maybe_unused]] const Batch<R>& batch) {
+    static kernels::ByteRows bytes_of(const Graph<R>& graph, const Batch<R>& batch) {
+        const Examples& e = batch.examples();
+        if (graph.reads_words) {  // as they are; numbers that stand for words are converted like any others
+            const bool bytes = e.storage == Storage::bytes && e.shift == 0 && e.scale == 1;
+            if (!bytes && e.storage != Storage::int32) return {};
+            return {static_cast<const std::uint8_t*>(e.rows), batch.ids().data(), 0, 1, bytes_each(e.storage)};
+        }
         if constexpr (std::is_same_v<R, float>) {
-            const Examples& e = batch.examples();
             if (graph.reads_bytes && e.storage == Storage::bytes && kernels::tiles_read(e.shift, graph.inputs()))
                 return {static_cast<const std::uint8_t*>(e.rows), batch.ids().data(), e.shift, e.scale};
         }
