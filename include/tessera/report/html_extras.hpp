@@ -290,6 +290,7 @@ private:
     struct Figure {
         Extra extra;
         std::vector<std::size_t> colours;
+        std::string from{}, about{};  // of a figure for one series: the id of what it was taken from, the series' name
     };
 
     Figure& open(Extra extra, std::vector<std::size_t> colours) {
@@ -317,14 +318,19 @@ private:
         for (const auto& series : extra.series)
             append(*to, series, named(series, run), one_solid ? runs_.colour_of(run) : to->colours.size());
     }
+    // By name: a run may lack a series that the others have, and order them in its own way.
     void by_series(const Extra& extra, std::size_t run) {
         for (const auto& series : extra.series) {
-            const auto place = static_cast<std::size_t>(&series - extra.series.data());
-            const std::string id = place == 0 ? extra.id : cat(extra.id, "-", digits(place));
-            Figure* to = find(id, extra.kind);
+            const auto akin = [&](const Figure& f) { return f.extra.kind == extra.kind && f.from == extra.id; };
+            const auto found =
+                std::ranges::find_if(all_, [&](const Figure& f) { return akin(f) && f.about == series.name; });
+            Figure* to = found == all_.end() ? nullptr : &*found;
             if (!to) {
+                const auto before = static_cast<std::size_t>(std::ranges::count_if(all_, akin));
                 to = &open(without_series(extra), {});
-                to->extra.id = id;
+                to->from = extra.id;
+                to->about = series.name;
+                if (before > 0) to->extra.id += cat("-", digits(before));
                 if (!series.name.empty()) to->extra.title += cat(", ", series.name);
             }
             append(*to, series, runs_.names[run], runs_.colour_of(run));

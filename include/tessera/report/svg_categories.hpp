@@ -33,7 +33,7 @@ inline std::string category_chart(std::string_view label, const std::vector<std:
         plot.open(g);
         for (std::size_t i = 0; i < groups[g].size(); ++i)
             if (Mark mark = groups[g][i]; std::isfinite(mark.y)) {
-                mark.x = static_cast<double>(i) + 0.1 + span * static_cast<double>(g);
+                mark.x = static_cast<double>(i) + 0.1 + span * (static_cast<double>(g) + 0.5);
                 plot.bar(mark, span);
                 numbers.row(series[g], names[i], mark.y);
             }
@@ -88,7 +88,7 @@ inline std::string histogram(const Histogram& all) {
             const auto count = static_cast<double>(counts[g][b]);
             numbers.row(all.names[g], edge(b), edge(b + 1), count);
             if (counts[g][b] == 0) continue;
-            plot.bar({edge(b) + span * static_cast<double>(g), count, all.colours[g],
+            plot.bar({edge(b) + span * (static_cast<double>(g) + 0.5), count, all.colours[g],
                       detail::cat(all.names[g], all.names[g].empty() ? "" : ": ", detail::digits(counts[g][b]), " ",
                                   all.counted, " from ", detail::rounded(edge(b), 6), " to ",
                                   detail::rounded(edge(b + 1), 6), all.x.unit.empty() ? "" : " ", all.x.unit)},
