@@ -442,9 +442,14 @@ def machine_line(machine):
             f"{'real-time priority' if machine.get('real_time') else 'no real-time priority: expect noise'}.")
 
 
+def processor(machine):
+    """What pages of two machines are told apart by: "AMD EPYC" of "AMD EPYC 9554 64-Core Processor"."""
+    return " ".join(machine["cpu"].replace("(R)", "").replace("(TM)", "").split()[:2])
+
+
 def page(data):
     run = Run(data)
-    parts = ["# Benchmarks", "",
+    parts = [f"# Benchmarks on {processor(data['machine'])}", "",
              f"Written by `{data['command']}` on {data['date']}; do not edit. [How it is measured, and the traps]"
              "(benchmarking.md).", "", machine_line(data["machine"]), "",
              "Times are of one thread on one core unless a column says otherwise; least and median over all turns of the "

@@ -119,6 +119,15 @@ def toctree(caption, pages, glob=False):
     return "\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", *([":glob:"] if glob else []), "", *pages, "```", ""])
 
 
+def same_titles(folder):
+    """Pages that the sidebar would call by one name: [(title, pages)]."""
+    called = {}
+    for page in sorted(folder.rglob("*.md")):
+        title = re.search(r"^# (.*)", page.read_text(), re.M)
+        called.setdefault(title.group(1) if title else page.stem, []).append(page.relative_to(folder).as_posix())
+    return [(title, pages) for title, pages in called.items() if len(pages) > 1]
+
+
 def prepare(root, target):
     docs = root / "docs"
     if target.exists():
@@ -155,6 +164,8 @@ def prepare(root, target):
     contents.append(toctree("Reference", [f"reference/{room}" for room in rooms]))
     with open(target / "index.md", "a") as index:
         index.write("\n" + "\n".join(contents))
+    if twice := same_titles(target):
+        sys.exit("\n".join(f"two pages are called '{title}': {', '.join(pages)}" for title, pages in twice))
 
 
 def self_test():
@@ -182,6 +193,14 @@ def self_test():
         index, page = (root / "out/index.md").read_text(), (root / "out/reference/fold.md").read_text()
         if "\nlost\n" not in index or "The mean." not in page or "reference/fold" not in index:
             sys.exit("self-test: a page is missing")
+        (root / "docs/again.md").write_text("# Lost\n")
+        try:
+            prepare(root, root / "out")
+        except SystemExit as told:
+            if str(told) != "two pages are called 'Lost': again.md, lost.md":
+                sys.exit(f"self-test: {told}")
+        else:
+            sys.exit("self-test: two pages of one name pass")
 
 
 if __name__ == "__main__":

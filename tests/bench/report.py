@@ -18,6 +18,8 @@ def cells(text, *start):
 
 def check(report, data):
     page, must = report.page(data), report.must_show_table(data)
+    assert page.startswith("# Benchmarks on A CPU\n"), page[:60]
+    assert report.processor({"cpu": "Intel(R) Xeon(R) Processor"}) == "Intel Xeon"
 
     # Peak: 1e8 flop in 1 ms at best, in 1.5 ms in the median. The step: 9e6 flop in 0.1 ms, in 0.15 ms.
     peak = cells(must, "DNN 784-100-10 step, batch 20", "multiply-add peak")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Debian ships furo's script as an ES module that browsers do not start as it is included, so that light and dark are
-// chosen here. Where furo's own script runs, the mark "no-js" is gone and this does nothing.
+// Debian ships furo's script as an ES module that browsers do not start as it is included (conf.py leaves it out), so that
+// light and dark are chosen here. Where furo's own script runs, the mark "no-js" is gone and this does nothing.
 addEventListener("load", () => {
   const page = document.documentElement;
   if (!page.classList.contains("no-js")) return;
