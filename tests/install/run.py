@@ -58,6 +58,20 @@ def configure(arguments, build, *options):
     return [arguments.cmake, "-S", HERE, "-B", build, f"-DCMAKE_CXX_COMPILER={arguments.compiler}", *options]
 
 
+def plain_configure(arguments, work):
+    """With nothing but a compiler and Eigen: tests and lab are left out, which is said once; by name they are not."""
+    bare = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=TRUE" for name in ("doctest", "CLI11", "benchmark")]
+    plain = [arguments.cmake, "-S", arguments.root, "-B", work / "plain", f"-DCMAKE_CXX_COMPILER={arguments.compiler}", *bare]
+    said = run("configures without doctest and CLI11", plain, says="tessera: no tests, doctest is missing (Debian: doctest-dev)")
+    if "no lab, CLI11 is missing (Debian: libcli11-dev)" not in said:
+        raise Failed("configure: that there will be no lab is not said")
+    if "doctest is missing" in run("  again, in silence", plain):
+        raise Failed("configure: what is missing is said twice")
+    for option in ("TESTS", "LAB"):
+        run(f"  refuses without them where TESSERA_BUILD_{option} is asked for",
+            [*plain[:4], work / f"asked {option}", *plain[5:], f"-DTESSERA_BUILD_{option}=ON"], expect=1)
+
+
 def by_package(arguments, work, prefix, wanted, how="by package"):
     build = work / how
     run(f"find_package with {wanted or 'no components'}",
@@ -207,6 +221,7 @@ if __name__ == "__main__":
                 by_source(arguments, work, "subdirectory", wanted)
                 by_source(arguments, work, "fetch", [])
                 refusals(arguments, work, prefix)
+                plain_configure(arguments, work)
                 by_single_header(arguments, work)
                 by_vcpkg(arguments, work)
                 read_conan_recipe(arguments, work)
