@@ -119,8 +119,8 @@ private:
     void score(const Run& run, std::uint8_t served, tessera::Vec<Score>& all) const {
         using tessera::Average;
         const auto result = tessera::evaluate<W, S>(run, executor_);
-        all.push_back({W, S, served, result.accuracy(Average::pooled).value, result.accuracy(Average::unweighted).value,
-                       result.loss(Average::pooled).value});
+        all.push_back({W, S, served, result.quality(Average::pooled).value, result.quality(Average::unweighted).value,
+                       result.loss(Average::pooled).value, result.quality(Average::pooled).metric});
     }
     tessera::Vec<Score> scores(std::uint8_t served) const override {
         using tessera::SplitOf;
@@ -152,8 +152,10 @@ private:
         using namespace tessera::report;
         const auto as_trained = judged();
         const Run& run = *as_trained;
-        const auto majority = tessera::majority_class(run.data());
-        note(record, "control, majority class of each client: ", majority.accuracy(Average::unweighted).value);
+        const bool classes = run.data().pool().examples().one_label();
+        if (classes)
+            note(record, "control, majority class of each client: ",
+                 tessera::majority_class(run.data()).accuracy(Average::unweighted).value);
         if constexpr (global) fill(record.per_client, tessera::evaluate<Which::global>(run, executor_));
         if constexpr (personal) fill(record.per_client, tessera::evaluate<Which::personal>(run, executor_));
         if constexpr (global && personal) {
@@ -161,7 +163,7 @@ private:
             std::size_t judges = 0;
             for (const auto& row : record.per_client)
                 if (row.n_test > 0) sum += std::max(row.accuracy_global, row.accuracy_personal), ++judges;
-            if (judges > 0)
+            if (judges > 0 && classes)
                 note(record, "control, oracle best of global and personal per client: ",
                      sum / static_cast<double>(judges));
         }
@@ -182,7 +184,7 @@ private:
         const auto unseen = [&]<Which W>() {
             const auto result = tessera::evaluate<W, SplitOf::test, Whom::unseen>(run, executor_, tag(as_set));
             for (const auto average : {Average::pooled, Average::unweighted})
-                record.final_evaluations.push_back(result.accuracy(average));
+                record.final_evaluations.push_back(result.quality(average));
         };
         if constexpr (global) unseen.template operator()<Which::global>();
         if constexpr (personal) unseen.template operator()<Which::personal>();
@@ -196,11 +198,10 @@ private:
                    std::string tessera::report::ClientRecord::*hits) const {
         namespace detail = tessera::detail;
         auto& rows = record.per_client;
-        const std::size_t outputs = run.setup().model.outputs();
         detail::judge_models<W, tessera::Whom::all>(
             run, executor_, [&](tessera::Id k, const tessera::ClientData& data, detail::Predictor<float> predict) {
-                std::vector<std::uint8_t> right(data.test.size());
-                detail::score<float>(k, predict, *data.examples, data.test, outputs, right.data());
+                std::vector<std::uint8_t> right;
+                detail::score(run.setup().model, k, predict, *data.examples, data.test, &right);
                 for (const auto one : right) rows.at(k).*hits += one ? '1' : '0';
             });
     }

@@ -17,7 +17,8 @@ struct Score {
     tessera::report::Which model{};
     tessera::report::SplitOf split{};
     std::uint8_t served = 0;                      // with which settings; see Session
-    double pooled = 0, unweighted = 0, loss = 0;  // accuracies, pooled loss
+    double pooled = 0, unweighted = 0, loss = 0;  // accuracies or R2, pooled loss
+    tessera::report::Metric quality = tessera::report::Metric::accuracy;
 };
 
 struct Line {
@@ -68,8 +69,8 @@ inline std::vector<tessera::report::Evaluation> evaluations_of(const Score& s, t
                           .stage = stage,
                           .value = value};
     };
-    return {tagged(Average::pooled, Metric::accuracy, s.pooled),
-            tagged(Average::unweighted, Metric::accuracy, s.unweighted), tagged(Average::pooled, Metric::loss, s.loss)};
+    return {tagged(Average::pooled, s.quality, s.pooled), tagged(Average::unweighted, s.quality, s.unweighted),
+            tagged(Average::pooled, Metric::loss, s.loss)};
 }
 
 inline std::size_t evaluated_rounds(const History& history) {
@@ -92,7 +93,7 @@ inline std::vector<Score> mean_of_last(const History& history, std::size_t n) {
                    (means[i].model != s.model || means[i].split != s.split || means[i].served != s.served))
                 ++i;
             if (i == means.size()) {
-                means.push_back({.model = s.model, .split = s.split, .served = s.served});
+                means.push_back({.model = s.model, .split = s.split, .served = s.served, .quality = s.quality});
                 counts.push_back(0);
             }
             means[i].pooled += s.pooled;

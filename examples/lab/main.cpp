@@ -77,6 +77,9 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--unseen", o.unseen, "Of them, how many are held out of training");
     command.add_option("--validation", o.validation, "Share of each client's training data set aside");
     command.add_option("--model", o.model, "Name from `list`; mclr and dnn are made for any data");
+    command.add_option("--loss", o.loss,
+                       "softmax, binary, squared or huber; unless given, what the labels of the data call for");
+    command.add_option("--backend", o.backend, "Who multiplies: simd, reference, eigen or xtensor-blas");
     command.add_option("--rounds", o.rounds, "Number of rounds");
     command.add_option("--per-round", o.per_round, "Clients aggregated in a round");
     command.add_option("--batch", o.batch, "Batch size; 0 takes all data of a client");

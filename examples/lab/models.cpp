@@ -9,8 +9,13 @@
 #include <variant>
 #include <vector>
 
+#include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/scope.hpp>
+#include <tessera/kernels/eigen.hpp>
+#ifdef TESSERA_HAS_BLAS
+#include <tessera/kernels/xtensor_blas.hpp>
+#endif
 #include <tessera/nn/additive.hpp>
 #include <tessera/nn/conv_zoo.hpp>
 #include <tessera/nn/norm.hpp>
@@ -26,7 +31,33 @@ using tessera::ConfigError;
 
 namespace {
 
-using Net = nn::Network<float>;
+using Net = nn::Network<float, nn::AnyLoss>;
+using Backend = nn::Backend<float>;
+
+// Those that this program was built with.
+const Backend& backend_of(const std::string& name) {
+    const auto absent = [&](const std::string& why) {
+        throw ConfigError("--backend " + name + ": " + why);
+    };
+    if (name.empty() || name == "simd") return nn::backend_for<float>();
+    if (name == "reference") return nn::backend_for<float, tessera::backend::Reference>();
+    if (name == "eigen") return nn::backend_for<float, tessera::backend::Eigen>();
+    if (name == "xtensor-blas") {
+#ifdef TESSERA_HAS_BLAS
+        return nn::backend_for<float, tessera::backend::XtensorBlas>();
+#else
+        absent("this program was built without xtensor-blas");
+#endif
+    }
+    absent("there is no such backend; known are simd, reference, eigen and xtensor-blas");
+    return nn::backend_for<float>();
+}
+
+nn::AnyLoss loss_of(const std::string& name, const tessera::Examples& examples) {
+    nn::AnyLoss loss = nn::AnyLoss::fitting(examples);
+    if (!name.empty()) tessera::detail::read_text("--loss", name, loss.kind);
+    return loss;
+}
 
 // Pictures are square, in one channel or three.
 nn::Shape planes_of(const std::string& name, std::size_t width) {
@@ -144,27 +175,31 @@ void check_described_model(const std::string& text) { described(text, 1); }
 
 namespace {
 
-Model made(const std::string& name, const tessera::Examples& examples) {
-    const std::size_t width = examples.width, classes = examples.classes;
+Model made(const std::string& name, const tessera::Examples& examples, nn::AnyLoss loss, const Backend& on) {
+    const std::size_t width = examples.width, classes = examples.targets ? examples.targets_each : examples.classes;
     const bool narrow = width == 60;  // the synthetic data of the papers, whose networks are small
     const std::size_t hidden = narrow ? 20 : 100;
-    const auto of_planes = [&](const auto& recipe) { return Net(planes_of(name, width), recipe); };
+    const auto of_planes = [&](const auto& recipe) { return Net(planes_of(name, width), recipe, loss, on); };
+    const auto of_vectors = [&](const auto& recipe) { return Net(width, recipe, loss, on); };
     if (describes_model(name)) {
         const auto layers = described(name, classes);
-        return layers.of_planes ? of_planes(layers) : Net(width, layers);
+        return layers.of_planes ? of_planes(layers) : of_vectors(layers);
     }
-    if (name == "mclr") return Net(width, nn::recipe::mclr(classes));
-    if (name == "dnn") return Net(width, nn::recipe::dnn(hidden, classes));
+    if (name == "mclr") return of_vectors(nn::recipe::mclr(classes));
+    if (name == "dnn") return of_vectors(nn::recipe::dnn(hidden, classes));
     if (name == "dnn3") {  // three hidden layers of one width: four blocks to route between
         const nn::Linear layer{narrow ? 20u : 512u};
-        return Net(width, nn::chain(layer, nn::Relu{}, layer, nn::Relu{}, layer, nn::Relu{}, nn::Linear{classes}));
+        return of_vectors(nn::chain(layer, nn::Relu{}, layer, nn::Relu{}, layer, nn::Relu{}, nn::Linear{classes}));
     }
     if (name == "dnn-norm")
-        return Net(width, nn::chain(nn::Linear{hidden}, nn::GroupNorm{}, nn::LeakyRelu{}, nn::Linear{classes}));
-    if (name == "dnn-adapter") return Net(width, nn::recipe::adapted_dnn(hidden, classes, narrow ? 4 : 32));
-    if (name == "additive")
-        return nn::Additive<Net, Net>(nn::Mix::probabilities, Net(width, nn::recipe::dnn(hidden, classes)),
-                                      Net(width, nn::recipe::mclr(classes)));
+        return of_vectors(nn::chain(nn::Linear{hidden}, nn::GroupNorm{}, nn::LeakyRelu{}, nn::Linear{classes}));
+    if (name == "dnn-adapter") return of_vectors(nn::recipe::adapted_dnn(hidden, classes, narrow ? 4 : 32));
+    if (name == "additive") {
+        if (loss.kind != nn::LossOf::softmax)
+            throw ConfigError("--model additive: its halves mix probabilities of classes, and these data have none");
+        return nn::Additive<Net, Net>(nn::Mix::probabilities, of_vectors(nn::recipe::dnn(hidden, classes)),
+                                      of_vectors(nn::recipe::mclr(classes)));
+    }
     if (name == "lenet5") return of_planes(nn::recipe::lenet5(classes));
     if (name == "cnn") return of_planes(nn::recipe::small_cnn(classes));
     if (name == "flow-cnn") return of_planes(nn::recipe::flow_cnn(classes));
@@ -179,9 +214,17 @@ Model made(const std::string& name, const tessera::Examples& examples) {
 
 }  // namespace
 
-Model make_model(const std::string& name, const tessera::Examples& examples) {
+Model make_model(const std::string& name, const tessera::Examples& examples, const std::string& loss,
+                 const std::string& backend) {
     constexpr std::size_t most = std::size_t{1} << 31;  // 8 GiB
-    Model model = made(name, examples);
+    const nn::AnyLoss chosen = loss_of(loss, examples);
+    Model model = made(name, examples, chosen, backend_of(backend));
+    try {
+        model.accepts(examples, true);
+    } catch (const ConfigError& e) {
+        if (loss.empty()) throw;
+        throw ConfigError("--loss " + loss + ": " + e.what());
+    }
     if (tessera::dimension(model) > most)
         throw ConfigError("--model " + name + ": of " + std::to_string(examples.width) + " features and " +
                           std::to_string(examples.classes) +

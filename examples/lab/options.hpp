@@ -27,6 +27,7 @@ struct Options {
     std::string algorithm, preset;
     std::optional<std::string> data, partition, model, normalise;
     std::optional<std::string> aux;     // public data of the server
+    std::string loss, backend;          // empty: what the labels call for; simd
     std::optional<std::size_t> clients, rounds, per_round, batch;
     std::string preset_hash, preset_path;
     std::vector<Offer> offers;          // what a preset sets

@@ -143,14 +143,26 @@ void write_together(const std::vector<RunRecord>& runs, const Options& o, Failed
     failed.unless_written([&] { write_text(o.report, to_html(runs, "Tessera: " + what, across)); });
 }
 
+namespace {
+// Real targets have no accuracy; their loss stands beside R2.
+bool tells_r2(const std::vector<RunRecord>& runs) {
+    for (const auto& run : runs)
+        for (const auto& e : run.final_evaluations)
+            if (e.metric == Metric::r2) return true;
+    return false;
+}
+}  // namespace
+
 void print_summary(const std::vector<RunRecord>& runs) {
     for (const auto& each : over_seeds(runs)) {
         const auto& e = each.mean;
-        if (e.metric != Metric::accuracy || e.split != SplitOf::test) continue;
+        const bool real = e.metric == Metric::r2 || (e.metric == Metric::loss && tells_r2(runs));
+        if ((e.metric != Metric::accuracy && !real) || e.split != SplitOf::test) continue;
         if (e.pick == Pick::mean_last(1)) continue;  // the last round, which has its line
-        std::printf("%6.2f %%", 100 * e.value.get());
-        if (runs.size() > 1) std::printf(" \xC2\xB1 %.2f", 100 * each.deviation());
-        std::printf("  %s\n", in_words(e).c_str());
+        const double scale = real ? 1 : 100;
+        std::printf(real ? "%8.4f" : "%6.2f %%", scale * e.value.get());
+        if (runs.size() > 1) std::printf(real ? " \xC2\xB1 %.4f" : " \xC2\xB1 %.2f", scale * each.deviation());
+        std::printf("  %s%s\n", !real ? "" : e.metric == Metric::r2 ? "R2, " : "loss, ", in_words(e).c_str());
     }
     for (const auto& run : runs) {
         if (runs.size() > 1) std::printf("seed %llu\n", static_cast<unsigned long long>(seed_of(run)));

@@ -123,7 +123,13 @@ char separator_in(const Source& source, const std::string& text) {
 
 Pool read_csv(Source& source) {
     io::CsvSettings settings{.label = source.take("label"), .client = source.take("client")};
-    if (settings.label.empty()) source.refuse("label=COLUMN must say which column is the class");
+    if (const auto targets = source.take("target"); !targets.empty())
+        tessera::detail::for_each_piece(targets, '+',
+                                        [&](std::string_view name) { settings.targets.emplace_back(name); });
+    if (settings.label.empty() && settings.targets.empty())
+        source.refuse("label=COLUMN must say which column is the class, or target=COLUMN which is a real target");
+    if (!settings.label.empty() && !settings.targets.empty())
+        source.refuse("label=COLUMN is a class and target=COLUMN a real target; a table has the one or the other");
     if (const auto ignored = source.take("ignore"); !ignored.empty())
         tessera::detail::for_each_piece(ignored, '+',
                                         [&](std::string_view name) { settings.ignore.emplace_back(name); });
@@ -132,6 +138,21 @@ Pool read_csv(Source& source) {
     source.finish();
     if (separated) settings.separator = separator_in(source, separator);
     return io::read_csv(source.paths(1)[0], settings).pool;
+}
+
+enum class Labels : std::uint8_t { classes, marks, targets };
+constexpr std::array<std::string_view, 3> words_of(Labels) { return {"classes", "marks", "targets"}; }
+
+Pool read_npy(Source& source) {
+    const auto& paths = source.paths(2);
+    auto x = io::read_npy(paths[0]), y = io::read_npy(paths[1]);
+    x.name = paths[0];
+    y.name = paths[1];
+    const auto kind = source.word("labels", y.shape.size() == 2 ? Labels::marks : Labels::classes);
+    source.finish();
+    if (kind == Labels::marks) return {.examples = io::decode_npy_marks(x, y)};
+    if (kind == Labels::targets) return {.examples = io::decode_npy_targets(x, y)};
+    return {.examples = io::decode_npy_dataset(x, y)};
 }
 
 enum class Encoding : std::uint8_t { one_hot, ids };
@@ -207,13 +228,13 @@ ReadPool read_pool(const std::string& data, const std::string& flag) {
     if (source.kind() == "csv") return {read_csv(source)};
     if (source.kind() == "leaf") return read_leaf(source);
     if (source.kind() == "text") return read_text(source);
+    if (source.kind() == "npy") return {read_npy(source)};
     source.finish();
     if (data == "fashion-mnist") return {read_fashion_mnist(source)};
     if (source.kind() == "cifar10") return {io::read_cifar(io::Cifar::ten, source.paths(1)[0])};
     if (source.kind() == "cifar100") return {io::read_cifar(io::Cifar::hundred_fine, source.paths(1)[0])};
     if (source.kind() == "cifar100-coarse") return {io::read_cifar(io::Cifar::hundred_coarse, source.paths(1)[0])};
     if (source.kind() == "idx") return {read_idx(source)};
-    if (source.kind() == "npy") return {{io::read_npy_dataset(source.paths(2)[0], source.paths(2)[1])}};
     source.refuse("there is no such data; did you mean " + source.kind() + "?");
 }
 

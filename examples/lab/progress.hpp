@@ -59,7 +59,9 @@ private:
         char number[64];
         for (const auto& s : line.scores) {
             if (s.split != tessera::report::SplitOf::test || s.served != 0) continue;
-            std::snprintf(number, sizeof number, "  %s %.2f %%", std::string(word(s.model)).c_str(), 100 * s.pooled);
+            const std::string model(word(s.model));
+            if (is_share(s.quality)) std::snprintf(number, sizeof number, "  %s %.2f %%", model.c_str(), 100 * s.pooled);
+            else std::snprintf(number, sizeof number, "  %s R2 %.4f", model.c_str(), s.pooled);
             measured_ += number;
         }
     }

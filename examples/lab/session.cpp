@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include <tessera/core/by_name.hpp>
@@ -60,6 +61,8 @@ Configuration configuration_of(const Stage& stage, const Configuration& of_metho
                       {"quorum", o.quorum},
                       {"stateless", o.stateless}};
     if (!o.preset.empty()) all.emplace_back("preset_hash", o.preset_hash);
+    if (!o.loss.empty()) all.emplace_back("loss", o.loss);
+    if (!o.backend.empty()) all.emplace_back("backend", o.backend);
     if (o.aux) all.emplace_back("aux", *o.aux);
     if (!o.augment.empty()) all.emplace_back("augment", joined(o.augment));
     // It draws copies and public data too, and that much of it is known.
@@ -92,8 +95,13 @@ std::string test_fingerprint_of(const tessera::data::FederatedDataset& clients) 
     for (std::size_t k = 0; k < clients.size(); ++k) {
         const auto data = clients[k];
         h.bytes(data.test.data(), data.test.size_bytes());
-        if (data.examples->labels)
-            for (const auto i : data.test) h.word(static_cast<std::uint64_t>(data.examples->labels[i]));
+        const auto& e = *data.examples;
+        for (const auto i : data.test) {
+            for (std::size_t t = 0; e.labels && t < e.labels_each; ++t)
+                h.word(static_cast<std::uint64_t>(e.labels[i * e.labels_each + t]));
+            if (e.marks) h.bytes(e.marks + i * e.classes, e.classes);
+            if (e.targets) h.bytes(e.targets + i * e.targets_each, e.targets_each * sizeof *e.targets);
+        }
     }
     return h.finish().hex();
 }
@@ -132,7 +140,7 @@ Task make_task(const Options& o) {
     const auto dealt = tessera::data::fingerprint(made.data.split());
     auto clients = less_held_out(std::move(made.data), o);
     check_tests(clients, o);
-    auto model = make_model(*o.model, clients.pool().examples());
+    auto model = make_model(*o.model, clients.pool().examples(), o.loss, o.backend);
     auto public_data = make_public_data(o, clients.pool().examples());
     Task::Fingerprints fingerprints{.data = made.as_read.fingerprint().hex(),
                                     .dealt = dealt.hex(),
@@ -373,7 +381,7 @@ std::vector<tessera::report::Evaluation> Session::best_on_validation() const {
     using namespace tessera::report;
     const Which model = has_personal() ? Which::personal : Which::global;
     const Line* best = nullptr;
-    double most = -1;
+    double most = -std::numeric_limits<double>::infinity();  // R2 has no least value
     for (const auto& line : history_.lines)
         for (const auto& s : line.scores)
             if (s.model == model && s.split == SplitOf::validation && s.served == as_set && s.pooled > most) {
@@ -393,8 +401,14 @@ std::vector<tessera::report::ClientRecord> Session::client_rows() const {
         const auto data = population_[k];
         tessera::report::ClientRecord row{.id = static_cast<tessera::Id>(k), .n_train = data.train.size()};
         if (!client_names_.empty()) row.name = client_names_[k];
-        row.labels.assign(data.examples->classes, 0);
-        for (const auto i : data.train) ++row.labels[static_cast<std::size_t>(data.examples->labels[i])];
+        const auto& e = *data.examples;
+        row.labels.assign(e.classes, 0);
+        for (const auto i : data.train) {
+            for (std::size_t t = 0; e.labels && t < e.labels_each; ++t)
+                if (const auto label = e.labels[i * e.labels_each + t]; label >= 0)
+                    ++row.labels[static_cast<std::size_t>(label)];
+            for (std::size_t c = 0; e.marks && c < e.classes; ++c) row.labels[c] += e.marks[i * e.classes + c];
+        }
         rows.push_back(std::move(row));
     }
     return rows;

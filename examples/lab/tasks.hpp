@@ -52,7 +52,9 @@ tessera::data::FederatedDataset augmented(tessera::data::FederatedDataset client
 // What --aux names besides the clients' own examples; null where it does not.
 std::shared_ptr<const PublicData> make_public_data(const Options& options, const tessera::Examples& like);
 // A model by its name, or described layer by layer: "conv 32 5, pool, conv 64 5, pool, linear 512, linear".
-Model make_model(const std::string& name, const tessera::Examples& examples);
+// `loss` and `backend` by their words; empty ones are what the labels call for, and simd.
+Model make_model(const std::string& name, const tessera::Examples& examples, const std::string& loss = {},
+                 const std::string& backend = {});
 // Refuses a description that is none; nothing is asked of the data.
 void check_described_model(const std::string& text);
 constexpr bool describes_model(std::string_view text) { return text.find_first_of(" ,") != text.npos; }

@@ -25,7 +25,8 @@ public:
     explicit Predictor(const std::string& path, const std::string& prefix = {}, Net net = {})
         : net_(std::move(net)), parameters_(io::read_parameters<R>(path, net_.layout(), prefix)) {}
 
-    // Probabilities of one example, or its real targets as the model has them. Its numbers are normalised as the training data was.
+    // Probabilities of one example, or its real targets as the model has them. Its numbers are normalised as the
+    // training data was.
     Vec<R> operator()(std::span<const R> example) const {
         if constexpr (requires { Net::inputs; })
             detail::require(example.size() == Net::inputs, "an example of " + std::to_string(example.size()) +
@@ -36,8 +37,9 @@ public:
         const Index zero = 0;
         Vec<R> out(net_.outputs());
         net_.predict(parameters_, Batch<R>(one, {&zero, 1}), out);
-        if constexpr (!requires { requires !Net::Objective::speaks_logarithms; })
-            for (R& v : out) v = std::exp(v);
+        if constexpr (requires { net_.objective(); })
+            if (!net_.objective().speaks_logarithms()) return out;
+        for (R& v : out) v = std::exp(v);
         return out;
     }
 

@@ -55,6 +55,7 @@ struct HalfSquare {
         judge_as_labelled(batch, predictions, to);
     }
     static void check(const Examples&, std::size_t, std::size_t) {}
+    static bool speaks_logarithms() { return false; }
 };
 
 template <std::size_t Blocks>

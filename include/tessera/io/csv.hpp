@@ -2,6 +2,7 @@
 // Tables as comma-separated values (RFC 4180): a header line, then one example a line.
 //
 //   read_csv("chem97.csv", {.label = "score", .client = "school", .ignore = {"lea"}})
+//   read_csv("houses.csv", {.label = "", .targets = {"price"}})                   real targets instead of classes
 //
 // Cells may be quoted ("" is a quote inside), lines end with LF or CRLF, the last one may go without. Features are
 // numbers. Classes are the label's different values in order, by number where all are whole numbers, else by byte;
@@ -37,6 +38,7 @@ struct CsvSettings {
     std::string client{};               // empty: the table names no clients
     std::vector<std::string> ignore{};  // columns that are no features
     char separator = ',';
+    std::vector<std::string> targets{};  // columns of real targets, in the order of the table; then there is no label
 };
 
 struct CsvTable {
@@ -150,20 +152,24 @@ inline std::vector<std::string> ranked(const std::vector<std::string>& texts, bo
 
 // `name` is what errors call the text.
 inline CsvTable decode_csv(std::string_view text, const CsvSettings& settings, const std::string& name) {
+    tessera::detail::require(settings.targets.empty() || settings.label.empty(),
+                             "io::read_csv: a table has a label or real targets, not both");
     detail::CsvText in(text, settings.separator, name);
     std::vector<std::string> header, cells;
     if (in.done()) throw IoError(name, "is empty; a table begins with a line of column names");
     in.next(header);
-    enum class Use { feature, label, client, nothing };
+    enum class Use { feature, label, target, client, nothing };
     std::vector<Use> uses;
     std::size_t features = 0;
     std::unordered_set<std::string_view> columns;  // there may be as many as bytes
     const std::unordered_set<std::string_view> ignore(settings.ignore.begin(), settings.ignore.end());
+    const std::unordered_set<std::string_view> targets(settings.targets.begin(), settings.targets.end());
     for (std::size_t c = 0; c < header.size(); ++c) {
         header[c] = detail::without_blanks(header[c]);
         if (!columns.insert(header[c]).second) in.refuse("two columns are called " + detail::in_quotes(header[c]));
         const bool ignored = ignore.contains(header[c]);
-        uses.push_back(header[c] == settings.label                                ? Use::label
+        uses.push_back(targets.contains(header[c])                                ? Use::target
+                       : targets.empty() && header[c] == settings.label           ? Use::label
                        : !settings.client.empty() && header[c] == settings.client ? Use::client
                        : ignored                                                  ? Use::nothing
                                                                                   : Use::feature);
@@ -174,13 +180,15 @@ inline CsvTable decode_csv(std::string_view text, const CsvSettings& settings, c
             in.refuse("there is no column " + detail::in_quotes(column) + ", which is asked for as " +
                       std::string(what));
     };
-    require_column(settings.label, "the label");
+    if (targets.empty()) require_column(settings.label, "the label");
+    for (const auto& column : settings.targets) require_column(column, "a target");
     if (!settings.client.empty()) require_column(settings.client, "the client");
     for (const auto& column : settings.ignore) require_column(column, "one to ignore");
     if (features == 0) in.refuse("no column is left to be a feature");
 
     constexpr double most = std::numeric_limits<float>::max();
     std::vector<float> rows;
+    std::vector<double> real;
     std::vector<std::string> labels, owners;
     bool whole_numbers = true;
     while (!in.done()) {
@@ -200,6 +208,11 @@ inline CsvTable decode_csv(std::string_view text, const CsvSettings& settings, c
                 if (!detail::parsed(cell, value) || !(std::abs(value) <= most))
                     refuse(detail::in_quotes(cell) + " is not a number that a feature can be");
                 rows.push_back(static_cast<float>(value));
+            } else if (uses[c] == Use::target) {
+                double value = 0;
+                if (!detail::parsed(cell, value) || !(std::abs(value) <= most))
+                    refuse(detail::in_quotes(cell) + " is not a number that a target can be");
+                real.push_back(value);
             } else {
                 std::int64_t number = 0;
                 if (uses[c] == Use::label) whole_numbers = whole_numbers && detail::parsed(cell, number);
@@ -207,16 +220,20 @@ inline CsvTable decode_csv(std::string_view text, const CsvSettings& settings, c
             }
         }
     }
-    if (labels.empty()) throw IoError(name, "has a header, but no example");
+    if (labels.empty() && real.empty()) throw IoError(name, "has a header, but no example");
 
     CsvTable table;
     for (std::size_t c = 0; c < header.size(); ++c)
         if (uses[c] == Use::feature) table.features.push_back(header[c]);
     std::vector<std::size_t> rank;
-    table.classes = detail::ranked(labels, whole_numbers, rank);
-    std::vector<std::int32_t> classes;
-    for (const std::size_t r : rank) classes.push_back(static_cast<std::int32_t>(r));
-    table.pool.examples = data::Dataset::own(std::move(rows), std::move(classes), table.classes.size());
+    if (!targets.empty()) {
+        table.pool.examples = data::Dataset::regression(std::move(rows), std::move(real), targets.size());
+    } else {
+        table.classes = detail::ranked(labels, whole_numbers, rank);
+        std::vector<std::int32_t> classes;
+        for (const std::size_t r : rank) classes.push_back(static_cast<std::int32_t>(r));
+        table.pool.examples = data::Dataset::own(std::move(rows), std::move(classes), table.classes.size());
+    }
     if (!settings.client.empty()) {
         table.pool.clients = detail::ranked(owners, false, rank);
         for (const std::size_t r : rank) table.pool.client_of.push_back(static_cast<Id>(r));

@@ -2,6 +2,7 @@
 // Examples out of .npy files: features and labels, images, and published shifts of a test set.
 //
 //   read_npy_dataset(features, labels)   (n, d) rows; (n, height, width) grey and (n, height, width, channels) images
+//   decode_npy_marks, decode_npy_targets    the same with (n, classes) of 0 and 1, or (n) or (n, each) real targets
 //   read_shift(directory, "fog", 3)      CIFAR-10-C's form: fog.npy holds 5 x 10000 images, mildest first, and
 //                                        labels.npy their labels
 //
@@ -75,26 +76,19 @@ std::vector<T> channels_first(const std::vector<T>& numbers, std::size_t images,
     return out;
 }
 
-// `label_file` is what sentences about labels name.
-inline data::Dataset npy_dataset(const NamedTensor& x, std::vector<std::int32_t> labels, const std::string& label_file,
-                                 std::size_t classes) {
+// f(rows) with the numbers of the examples as bytes or floats, channels first.
+template <class F>
+data::Dataset with_rows(const NamedTensor& x, std::size_t labels, const F& f) {
     const auto& shape = x.shape;
     if (shape.size() < 2 || shape.size() > 4)
         throw IoError(x.name, "has the shape " + text_of(shape) +
                                   "; examples are (n, d), (n, height, width) or (n, height, width, channels)");
     if (x.size() == 0) throw IoError(x.name, "has the shape " + text_of(shape) + ", which holds no number");
-    if (shape[0] != labels.size())
-        throw IoError(x.name, "holds " + std::to_string(shape[0]) + " examples, for " + std::to_string(labels.size()) +
-                                  " labels");
-    const std::size_t most = static_cast<std::size_t>(*std::max_element(labels.begin(), labels.end()));
-    if (classes == 0) classes = classes_in(labels, label_file);
-    if (most >= classes)
-        throw IoError(label_file,
-                      "has the label " + std::to_string(most) + ", not one of " + std::to_string(classes) + " classes");
+    if (shape[0] != labels)
+        throw IoError(x.name,
+                      "holds " + std::to_string(shape[0]) + " examples, for " + std::to_string(labels) + " labels");
     const std::size_t channels = shape.size() == 4 ? shape[3] : 1, positions = x.size() / shape[0] / channels;
-    if (x.dtype == Dtype::uint8)
-        return data::Dataset::own(channels_first(x.as<std::uint8_t>(), shape[0], positions, channels),
-                                  std::move(labels), classes);
+    if (x.dtype == Dtype::uint8) return f(channels_first(x.as<std::uint8_t>(), shape[0], positions, channels));
     auto rows = with_numbers(x, [&](const auto& numbers) {
         std::vector<float> out;
         out.reserve(numbers.size());
@@ -105,7 +99,26 @@ inline data::Dataset npy_dataset(const NamedTensor& x, std::vector<std::int32_t>
         }
         return out;
     });
-    return data::Dataset::own(channels_first(rows, shape[0], positions, channels), std::move(labels), classes);
+    return f(channels_first(rows, shape[0], positions, channels));
+}
+// `label_file` is what sentences about labels name.
+inline data::Dataset npy_dataset(const NamedTensor& x, std::vector<std::int32_t> labels, const std::string& label_file,
+                                 std::size_t classes) {
+    return with_rows(x, labels.size(), [&](auto rows) {
+        const std::size_t most = static_cast<std::size_t>(*std::max_element(labels.begin(), labels.end()));
+        if (classes == 0) classes = classes_in(labels, label_file);
+        if (most >= classes)
+            throw IoError(label_file, "has the label " + std::to_string(most) + ", not one of " +
+                                          std::to_string(classes) + " classes");
+        return data::Dataset::own(std::move(rows), std::move(labels), classes);
+    });
+}
+
+// Numbers of shape (n) or (n, each), and how many an example has.
+inline std::size_t numbers_each(const NamedTensor& y, const char* what) {
+    if (y.shape.empty() || y.shape.size() > 2 || y.size() == 0)
+        throw IoError(y.name, "has the shape " + text_of(y.shape) + "; " + what + " are (n) or (n, each)");
+    return y.shape.size() == 2 ? y.shape[1] : 1;
 }
 
 }  // namespace detail
@@ -114,6 +127,40 @@ inline data::Dataset npy_dataset(const NamedTensor& x, std::vector<std::int32_t>
 inline data::Dataset decode_npy_dataset(const NamedTensor& features, const NamedTensor& labels,
                                         std::size_t classes = 0) {
     return detail::npy_dataset(features, detail::labels_of(labels), labels.name, classes);
+}
+// Several classes an example: an array (n, classes) of 0 and 1.
+inline data::Dataset decode_npy_marks(const NamedTensor& features, const NamedTensor& marks) {
+    const std::size_t each = detail::numbers_each(marks, "marks");
+    return detail::with_rows(features, marks.size() / each, [&](auto rows) {
+        auto all = detail::with_numbers(marks, [&](const auto& numbers) {
+            std::vector<std::uint8_t> out;
+            for (const auto number : numbers) {
+                if (number != 0 && number != 1)
+                    throw IoError(marks.name, "mark " + std::to_string(static_cast<double>(number)) + " of example " +
+                                                  std::to_string(out.size() / each) + " is neither 0 nor 1");
+                out.push_back(number != 0);
+            }
+            return out;
+        });
+        return data::Dataset::multi_label(std::move(rows), std::move(all), each);
+    });
+}
+// Real targets: an array (n) or (n, targets).
+inline data::Dataset decode_npy_targets(const NamedTensor& features, const NamedTensor& targets) {
+    const std::size_t each = detail::numbers_each(targets, "targets");
+    return detail::with_rows(features, targets.size() / each, [&](auto rows) {
+        auto all = detail::with_numbers(targets, [&](const auto& numbers) {
+            std::vector<double> out;
+            for (const auto number : numbers) {
+                out.push_back(static_cast<double>(number));
+                if (!std::isfinite(out.back()))
+                    throw IoError(targets.name, "a target of example " + std::to_string((out.size() - 1) / each) +
+                                                    " is not a finite number");
+            }
+            return out;
+        });
+        return data::Dataset::regression(std::move(rows), std::move(all), each);
+    });
 }
 inline data::Dataset read_npy_dataset(const std::string& features, const std::string& labels, std::size_t classes = 0) {
     auto x = read_npy(features), y = read_npy(labels);

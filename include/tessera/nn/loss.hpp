@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Losses turn raw outputs into numbers and gradients.
+// Losses turn raw outputs into numbers and gradients. One of your own has
+//
+//   double gradient(const Batch<R>&, Out<R> z, Outputs) const     z, raw outputs, leaves as the slope; the mean loss
+//   void predict(Out<R> z, std::size_t outputs, Outputs) const    raw outputs to what a predictor speaks
+//   void judge(const Batch<R>&, In<R> predictions, Judgement&) const   adds what they are worth (contracts/judgement.hpp)
+//   void check(const Examples&, std::size_t outputs, std::size_t positions) const   ConfigError before round one
+//   bool speaks_logarithms() const                                 of its predictions
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <ratio>
 #include <string>
+#include <string_view>
 
 #include <tessera/contracts/judgement.hpp>
 #include <tessera/core/arena.hpp>
@@ -46,7 +54,7 @@ struct Outputs {
 // Mean over the labels of the batch of -weight * log softmax(z)[label], as everywhere in the field; a label that is not
 // there (negative) costs nothing and is not counted. `alone`: mean over the examples of the mean over their labels.
 struct SoftmaxCrossEntropy {
-    static constexpr bool speaks_logarithms = true;  // of its predictions
+    static constexpr bool speaks_logarithms() { return true; }  // of its predictions
 
     // z holds batch x positions x classes raw outputs and leaves as the gradient with respect to them.
     template <class R>
@@ -108,7 +116,7 @@ struct SoftmaxCrossEntropy {
 // Several classes an example, each yes or no: mean over the batch of
 //   -weight / classes * sum_c [ y_c log p_c + (1 - y_c) log(1 - p_c) ],   p = 1 / (1 + exp(-z))
 struct BinaryCrossEntropy {
-    static constexpr bool speaks_logarithms = true;
+    static constexpr bool speaks_logarithms() { return true; }
 
     // z holds batch x classes raw outputs and leaves as the gradient with respect to them.
     template <class R>
@@ -156,7 +164,7 @@ struct Miss {
 // Real targets: mean over the batch of weight times the mean over the targets of F::of(z - target).value.
 template <class F>
 struct Regression {
-    static constexpr bool speaks_logarithms = false;  // predictions are the outputs themselves
+    static constexpr bool speaks_logarithms() { return false; }  // predictions are the outputs themselves
 
     // z holds batch x targets raw outputs and leaves as the gradient with respect to them.
     template <class R>
@@ -208,5 +216,48 @@ struct SquaredError : detail::Regression<detail::SquaredMiss> {};
 // The same up to a distance of Delta, a std::ratio, and linear from there on: Delta (|miss| - Delta / 2) (Huber 1964).
 template <class Delta = std::ratio<1>>
 struct Huber : detail::Regression<detail::HuberMiss<Delta>> {};
+
+enum class LossOf : std::uint8_t { softmax, binary, squared, huber };
+constexpr std::array<std::string_view, 4> words_of(LossOf) { return {"softmax", "binary", "squared", "huber"}; }
+
+// One of them, chosen at run time: Network<float, AnyLoss>(in, layers, {LossOf::squared}).
+struct AnyLoss {
+    LossOf kind = LossOf::softmax;
+
+    // f(the loss)
+    template <class F>
+    auto with(const F& f) const {
+        switch (kind) {
+            case LossOf::binary: return f(BinaryCrossEntropy{});
+            case LossOf::squared: return f(SquaredError{});
+            case LossOf::huber: return f(Huber<>{});
+            case LossOf::softmax: break;
+        }
+        return f(SoftmaxCrossEntropy{});
+    }
+
+    // The one that examples like these call for.
+    static AnyLoss fitting(const Examples& examples) {
+        return {examples.targets ? LossOf::squared : examples.marks ? LossOf::binary : LossOf::softmax};
+    }
+    bool speaks_logarithms() const {
+        return with([](auto loss) { return loss.speaks_logarithms(); });
+    }
+    template <class R>
+    double gradient(const Batch<R>& batch, Out<R> z, Outputs how = {}) const {
+        return with([&](auto loss) { return loss.gradient(batch, z, how); });
+    }
+    template <class R>
+    void predict(Out<R> z, std::size_t outputs, Outputs how = {}) const {
+        with([&](auto loss) { loss.predict(z, outputs, how); });
+    }
+    template <class R>
+    void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) const {
+        with([&](auto loss) { loss.judge(batch, predictions, to); });
+    }
+    void check(const Examples& examples, std::size_t outputs, std::size_t positions = 1) const {
+        with([&](auto loss) { loss.check(examples, outputs, positions); });
+    }
+};
 
 }  // namespace tessera::nn

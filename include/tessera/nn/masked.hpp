@@ -102,7 +102,7 @@ struct MaskedForm {
         const Scratch<R> sums(graph.shared_parameters);
         const Begun begun(graph);
         walk.forward(0, graph.size(), lane);
-        const double value = walk.loss(lane, [&](Out<R> z) { return M::Objective::gradient(batch, z, {graph.positions()}); });
+        const double value = walk.loss(lane, [&](Out<R> z) { return model.objective().gradient(batch, z, {graph.positions()}); });
         walk.backward(0, graph.size(), lane, [&](std::size_t i, Pass<R>& p) {
             const Node<R>& n = graph.nodes[i];
             if (n.spec().affine && !n.shared) {  // reads its weights for dx alone
@@ -121,7 +121,7 @@ struct MaskedForm {
     }
 
     static void to_predictions(const M& model, Out<R> outputs) {
-        M::Objective::predict(outputs, model.outputs(), {model.positions()});
+        model.objective().predict(outputs, model.outputs(), {model.positions()});
     }
 
     // One pass over a batch.
@@ -129,6 +129,7 @@ struct MaskedForm {
     public:
         Run(const M& model, const Mask& mask, const Vec<SparseLayer>& layers, In<R> packed, const Batch<R>& batch)
             : graph_(&model.graph()),
+              objective_(model.objective()),
               mask_(&mask),
               layers_(&layers),
               batch_(&batch),
@@ -147,11 +148,11 @@ struct MaskedForm {
         // Leaves the gradient in the outputs for what follows: in their place, unless the last layer reads them.
         double loss() {
             if (!last_reads_outputs())
-                return M::Objective::gradient(*batch_, Out<R>(values_.back().rows_to_write(), outputs().size()),
-                                              {graph_->positions()});
+                return objective_.gradient(*batch_, Out<R>(values_.back().rows_to_write(), outputs().size()),
+                                           {graph_->positions()});
             const Out<R> z = outputs(), dz(slopes_.back().make(false), z.size());
             std::copy(z.begin(), z.end(), dz.begin());
-            return M::Objective::gradient(*batch_, dz, {graph_->positions()});
+            return objective_.gradient(*batch_, dz, {graph_->positions()});
         }
         // Writes the packed gradient.
         void backward(const R* packed, R* gradient) { descend({const_cast<R*>(packed), gradient}); }
@@ -329,6 +330,7 @@ struct MaskedForm {
         }
 
         const Graph<R>* graph_;
+        [[no_unique_address]] typename M::Objective objective_;
         const Mask* mask_;
         const Vec<SparseLayer>* layers_;
         const Batch<R>* batch_;

@@ -40,7 +40,10 @@ public:
 
     template <class L>
     Network(Shape in, const L& layers, const Backend<R>& on = backend_for<R>())
-        : graph_(std::make_shared<const Graph<R>>(in, layers, on)) {}
+        : Network(in, layers, Loss{}, on) {}
+    template <class L>
+    Network(Shape in, const L& layers, const Loss& loss, const Backend<R>& on = backend_for<R>())
+        : graph_(std::make_shared<const Graph<R>>(in, layers, on)), loss_(loss) {}
 
     Layout layout() const { return graph_->segments; }
     std::size_t input_width() const { return graph_->inputs(); }
@@ -48,13 +51,14 @@ public:
     double forward_flops() const { return graph_->flops(); }
     // Rows of outputs, each for one label of an example.
     std::size_t positions() const { return graph_->positions(); }
-    void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) const { Loss::judge(batch, predictions, to); }
+    void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) const { loss_.judge(batch, predictions, to); }
     // Whether rows can be read and, if `labelled`, labels learnt from: a ConfigError says why not.
     void accepts(const Examples& examples, bool labelled) const {
         graph_->accepts(examples);
-        if (labelled) Loss::check(examples, outputs(), positions());
+        if (labelled) loss_.check(examples, outputs(), positions());
     }
     const Graph<R>& graph() const { return *graph_; }
+    const Loss& objective() const { return loss_; }
     // Numbers that a pass over a batch has room for.
     std::size_t room(std::size_t batch, Mode mode = Mode::train) const { return graph_->plan(mode).size(batch); }
     // For tests: the same, whose rooms are filled with NaN as soon as nobody should read them.
@@ -129,7 +133,7 @@ public:
         return whole;
     }
     double clipped_sum(In<R> w, const Batch<R>& batch, const Clip<R>& clip, Out<R> out) const {
-        const auto loss = [this](const Batch<R>& b, Out<R> z) { return Loss::gradient(b, z, {positions(), true}); };
+        const auto loss = [this](const Batch<R>& b, Out<R> z) { return loss_.gradient(b, z, {positions(), true}); };
         return detail::clipped_sum(*graph_, w.data(), batch, clip,
                                    FunctionRef<double(const Batch<R>&, Out<R>)>(loss), out);
     }
@@ -160,10 +164,10 @@ private:
     // Passes are compiled once, whatever the loss.
     using Slope = FunctionRef<double(Out<R>)>;
     auto loss_of(const Batch<R>& batch) const {
-        return [&batch, how = Outputs{positions()}](Out<R> z) { return Loss::gradient(batch, z, how); };
+        return [this, &batch](Out<R> z) { return loss_.gradient(batch, z, {positions()}); };
     }
     void to_predictions(const Batch<R>& batch, Out<R> out) const {
-        Loss::predict(out.first(batch.size() * outputs()), outputs(), {positions()});
+        loss_.predict(out.first(batch.size() * outputs()), outputs(), {positions()});
     }
     static Update<R> update_of(const Step<R>& s) {
         return {.pulls = {s.terms.pull != 0 ? s.terms.toward.data() : nullptr, s.terms.also.data(),
@@ -172,6 +176,7 @@ private:
     }
 
     std::shared_ptr<const Graph<R>> graph_;
+    [[no_unique_address]] Loss loss_{};
 };
 
 // A network whose recipe is known when compiling: `T::in` and `T::layers` are constants. Wrong shapes, and scopes that

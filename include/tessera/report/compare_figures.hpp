@@ -24,7 +24,7 @@ inline std::string in_words(const Interval& interval, double scale) {
     return cat(sign, fixed(scale * interval.mean, 2), " (", fixed(scale * interval.low, 2), " to ",
                fixed(scale * interval.high, 2), ")");
 }
-inline double scale_of(const Evaluation& e) { return e.metric == Metric::loss ? 1 : 100; }
+inline double scale_of(const Evaluation& e) { return is_share(e.metric) ? 100 : 1; }
 
 inline Extra comparison_table(const std::vector<Comparison>& all, double confidence) {
     using detail::cat, detail::digits, detail::fixed;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -47,10 +48,12 @@ inline std::string rounds_csv(const RunRecord& run) {
     return out;
 }
 
-// The second column has names, where some client has one.
+// The second column has names, where some client has one; R2 stands where targets are real.
 inline std::string clients_csv(const RunRecord& run) {
     std::size_t classes = 0;
     const bool named = std::ranges::any_of(run.per_client, [](const auto& client) { return !client.name.empty(); });
+    const bool real = std::ranges::any_of(
+        run.per_client, [](const auto& c) { return std::isfinite(c.r2_global) || std::isfinite(c.r2_personal); });
     for (const auto& client : run.per_client) classes = std::max(classes, client.labels.size());
     std::string out;
     {
@@ -61,6 +64,7 @@ inline std::string clients_csv(const RunRecord& run) {
                                             "gain", "loss_global", "loss_personal", "train_accuracy_global",
                                             "train_accuracy_personal"})
             row << name;
+        if (real) row << "r2_global" << "r2_personal";
         for (std::size_t c = 0; c < classes; ++c) row << "label_" + std::to_string(c);
     }
     for (const auto& client : run.per_client) {
@@ -70,6 +74,7 @@ inline std::string clients_csv(const RunRecord& run) {
         row << client.n_train << client.n_test << client.accuracy_global << client.accuracy_personal
             << client.gain() << client.loss_global << client.loss_personal << client.train_accuracy_global
             << client.train_accuracy_personal;
+        if (real) row << client.r2_global << client.r2_personal;
         for (std::size_t c = 0; c < classes; ++c) row << (c < client.labels.size() ? client.labels[c] : 0);
     }
     return out;

@@ -38,6 +38,9 @@ enum class Whom : std::uint8_t { sampled, all, unseen };
 enum class Average : std::uint8_t { unweighted, pooled };
 enum class Metric : std::uint8_t { accuracy, loss, auc, r2 };
 
+// Shown in per cent.
+constexpr bool is_share(Metric m) { return m == Metric::accuracy || m == Metric::auc; }
+
 inline constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
 namespace detail {

@@ -50,7 +50,11 @@ public:
         if (runs_.many()) overview();
         else if (!runs_.all.empty()) cards(runs_.all[0]);
         out_ += "<h2>Learning</h2>\n<div class=\"grid\">\n";
-        out_ += curves(runs_, "accuracy", "Accuracy over rounds", Metric::accuracy, {"accuracy", "%"}, 100);
+        const auto real = [](const RunRecord& run) { return quality_of(run) == Metric::r2; };
+        if (runs_.all.empty() || !std::ranges::all_of(runs_.all, real))
+            out_ += curves(runs_, "accuracy", "Accuracy over rounds", Metric::accuracy, {"accuracy", "%"}, 100);
+        if (std::ranges::any_of(runs_.all, real))
+            out_ += curves(runs_, "r2", "R2 over rounds", Metric::r2, {"R2"}, 1);
         out_ += curves(runs_, "loss", "Loss over rounds", Metric::loss, {"loss"}, 1);
         const bool gains = std::ranges::any_of(runs_.all, [](const RunRecord& run) { return !gains_of(run).empty(); });
         put(out_, "</div>\n<h2>What personalization does to each client</h2>\n");
@@ -107,8 +111,9 @@ private:
     void cards(const RunRecord& run) {
         out_ += "<section class=\"cards\" id=\"headline\">\n";
         for (const Which model : {Which::personal, Which::global}) {
-            const auto* e = final_result(run, model, Metric::accuracy);
-            const std::string label = model == Which::personal ? "Personal accuracy" : "Global accuracy";
+            const auto* e = final_result(run, model, quality_of(run));
+            const std::string label =
+                cat(model == Which::personal ? "Personal " : "Global ", in_words(quality_of(run)));
             const std::string_view lacking = has(run, model) ? " model in the last stage" : " model in this run";
             card(label, e ? in_unit(*e) : "none", e ? in_words(*e) : cat("no ", word(model), lacking));
         }
@@ -132,7 +137,7 @@ private:
     void overview() {
         // Tags that all runs share stand once, in the head of the column.
         const auto tags = [&](std::size_t i, Which model) {
-            const auto* e = final_result(runs_.all[i], model, Metric::accuracy);
+            const auto* e = final_result(runs_.all[i], model, quality_of(runs_.all[i]));
             return e ? in_words(*e) : std::string();
         };
         const auto shared = [&](Which model) {
@@ -146,7 +151,8 @@ private:
         };
         out_ += "<h2>Results</h2>\n<div class=\"scroll\" id=\"headline\"><table><thead><tr><th>run</th>";
         for (const Which model : {Which::personal, Which::global})
-            put(out_, "<th>", word(model), " accuracy<small>", escape_html(shared(model)), "</small></th>");
+            put(out_, "<th>", word(model), " ", in_words(quality_of(runs_.all[0])), "<small>", escape_html(shared(model)),
+                "</small></th>");
         for (const std::string_view name : {"clients that gain", "that lose", "up", "down", "time"})
             put(out_, "<th class=\"n\">", name, "</th>");
         out_ += "</tr></thead><tbody>\n";
@@ -160,7 +166,7 @@ private:
     void run_row(std::size_t i, const Tags& tags, const Shared& shared) {
         put(out_, "<tr><th>", escape_html(runs_.names[i]), "</th>");
         for (const Which model : {Which::personal, Which::global}) {
-            const auto* e = final_result(runs_.all[i], model, Metric::accuracy);
+            const auto* e = final_result(runs_.all[i], model, quality_of(runs_.all[i]));
             put(out_, "<td>", e ? in_unit(*e) : "none", "<small>",
                 shared(model).empty() ? escape_html(tags(i, model)) : "", "</small></td>");
         }
@@ -178,9 +184,16 @@ private:
             plural(group.runs.size(), "seed"), "</small></th>");
         for (const Which model : {Which::personal, Which::global}) {
             std::vector<double> values;
+            const Metric quality = quality_of(*group.runs[0]);
             for (const auto* run : group.runs)
-                if (const auto* e = final_result(*run, model, Metric::accuracy)) values.push_back(e->value);
-            put(out_, "<td>", values.size() < group.runs.size() ? "none" : percent(values, 2), "</td>");
+                if (const auto* e = final_result(*run, model, quality)) values.push_back(e->value);
+            const bool all = values.size() == group.runs.size();
+            put(out_, "<td>",
+                !all                ? "none"
+                : is_share(quality) ? percent(values, 2)
+                                    : cat(rounded(spread(values).mean, 4), " \xC2\xB1 ",
+                                          rounded(sample_deviation(values), 2)),
+                "</td>");
         }
         const auto n = static_cast<double>(group.runs.size());
         double gain = 0, lose = 0, up = 0, down = 0, seconds = 0, clients = 0;
@@ -297,7 +310,7 @@ private:
         std::string out;
         for (const double value : all.values)
             put(out, out.empty() ? "" : " \xC2\xB7 ",
-                all.mean.metric == Metric::loss ? rounded(value, 4) : fixed(100 * value, 2));
+                is_share(all.mean.metric) ? fixed(100 * value, 2) : rounded(value, 4));
         return out;
     }
 

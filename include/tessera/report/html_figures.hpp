@@ -23,7 +23,7 @@ inline std::string percent(double share, int decimals = 1) {
     return std::isfinite(share) ? fixed(100 * share, decimals) + " %" : "n/a";
 }
 inline std::string in_unit(const Evaluation& e) {
-    return e.metric == Metric::loss ? std::isfinite(e.value) ? rounded(e.value, 4) : "n/a" : percent(e.value, 2);
+    return is_share(e.metric) ? percent(e.value, 2) : std::isfinite(e.value) ? rounded(e.value, 4) : "n/a";
 }
 // Shares of several seeds: "87.05 ± 1.26 %"; one has no deviation.
 inline std::string percent(const std::vector<double>& shares, int decimals) {
@@ -33,7 +33,7 @@ inline std::string percent(const std::vector<double>& shares, int decimals) {
 }
 inline std::string in_unit(const OverSeeds& all) {
     if (all.values.size() < 2 || !std::isfinite(all.mean.value)) return in_unit(all.mean);
-    if (all.mean.metric != Metric::loss) return percent(all.values, 2);
+    if (is_share(all.mean.metric)) return percent(all.values, 2);
     return cat(rounded(all.mean.value, 4), " \xC2\xB1 ", rounded(all.deviation(), 2));
 }
 inline std::string seconds_text(double seconds) {
@@ -77,6 +77,15 @@ inline const Evaluation* final_result(const RunRecord& run, Which model, Metric 
     if (const auto* found = leading(run.final_evaluations, model, metric, &stage)) return found;
     return run.rounds.empty() ? nullptr : leading(run.rounds.back().evaluations, model, metric, &stage);
 }
+
+// What a run is judged by: R2 where targets are real.
+inline Metric quality_of(const RunRecord& run) {
+    const auto real = [](const Evaluation& e) { return e.metric == Metric::r2; };
+    const bool any = std::ranges::any_of(run.final_evaluations, real) ||
+                     (!run.rounds.empty() && std::ranges::any_of(run.rounds.back().evaluations, real));
+    return any ? Metric::r2 : Metric::accuracy;
+}
+inline std::string_view in_words(Metric quality) { return quality == Metric::r2 ? "R2" : word(quality); }
 
 inline bool has(const RunRecord& run, Which model) {
     const auto of_model = [&](const Evaluation& e) { return e.model == model; };
@@ -332,7 +341,7 @@ inline std::string curves(const Runs& runs, std::string_view id, std::string_vie
     if (runs.over_seeds()) more += bands_in_words;
     const std::string caption = tags.empty() ? "" : cat(tags_in_words(all, tags), more, along.in_words);
     return figure(id, title, caption, keys_of(all), line_chart(cat(title, ": ", caption), along.axis, y, all),
-                  metric == Metric::accuracy ? "No accuracy was recorded." : "No loss was recorded.");
+                  metric == Metric::loss ? "No loss was recorded." : cat("No ", word(metric), " was recorded."));
 }
 
 // A whole number with its thousands apart: 1,340.

@@ -161,6 +161,8 @@ inline void write(JsonWriter& json, const ClientRecord& client) {
         json.member("loss_personal", client.loss_personal);
         json.member("train_accuracy_global", client.train_accuracy_global);
         json.member("train_accuracy_personal", client.train_accuracy_personal);
+        for (const auto& [name, r2] : {std::pair{"r2_global", client.r2_global}, {"r2_personal", client.r2_personal}})
+            if (std::isfinite(r2)) json.member(name, r2);
         json.key("labels").array([&] {
             for (const std::size_t count : client.labels) json.value(count);
         });

@@ -71,6 +71,7 @@ struct ClientRecord {
     double accuracy_global = absent, accuracy_personal = absent;
     double loss_global = absent, loss_personal = absent;
     double train_accuracy_global = absent, train_accuracy_personal = absent;  // on its training data
+    double r2_global = absent, r2_personal = absent;  // instead of accuracies, where targets are real
     std::vector<std::size_t> labels{};  // training examples per class, when the task has classes
     std::string hits_global{}, hits_personal{};  // '1' right, '0' wrong for each test example, when they were asked for
     std::string name{};                          // of a client that has one
@@ -122,7 +123,7 @@ void fill(std::vector<ClientRecord>& rows, const PerClient<W, T, S, P>& result) 
     for (const auto& count : result.counts()) {
         auto row = std::ranges::lower_bound(rows, count.client, {}, &ClientRecord::id);
         if (row == rows.end() || row->id != count.client) row = rows.insert(row, ClientRecord{.id = count.client});
-        const double accuracy = count.correct / static_cast<double>(count.n);
+        const double accuracy = count.real() ? absent : count.correct / static_cast<double>(count.n);
         if constexpr (S == SplitOf::train) {
             row->n_train = count.n;
             (W == Which::global ? row->train_accuracy_global : row->train_accuracy_personal) = accuracy;
@@ -131,6 +132,7 @@ void fill(std::vector<ClientRecord>& rows, const PerClient<W, T, S, P>& result) 
             (W == Which::global ? row->accuracy_global : row->accuracy_personal) = accuracy;
             (W == Which::global ? row->loss_global : row->loss_personal) =
                 count.loss_sum / static_cast<double>(count.n);
+            (W == Which::global ? row->r2_global : row->r2_personal) = count.fit.r2();
         }
     }
 }

@@ -29,7 +29,7 @@ inline report::PerClient<Which::personal, When::after, SplitOf::test, Whom::all>
     std::vector<report::ClientCount> counts;
     for (std::size_t k = 0; k < clients.size(); ++k) {
         const auto data = clients[k];
-        detail::require(data.examples->labels != nullptr, "majority_class: the task has no classes");
+        detail::require(data.examples->one_label(), "majority_class: the task has no classes, or several an example");
         std::vector<std::size_t> seen_labels(data.examples->classes);
         for (const Index i : data.train) ++seen_labels[static_cast<std::size_t>(data.examples->labels[i])];
         const auto best = std::max_element(seen_labels.begin(), seen_labels.end()) - seen_labels.begin();
