@@ -111,15 +111,56 @@ TEST_CASE("where: all, none, and ranges whose neighbours are merged") {
     CHECK_FALSE(Where::range(0, 20).everything());  // a range is a range, whatever the dimension turns out to be
 }
 
-TEST_CASE("where: 32 separate ranges fit, one more is refused") {
+namespace {
+// Every third coordinate, from the first.
+constexpr Where thirds(std::size_t count) {
     Where w = Where::none();
-    for (std::size_t i = 0; i < 32; ++i) w.add({10 * i, 10 * i + 1});
-    CHECK(w.size(1000) == 32);
-    w.add({311, 315});  // a neighbour of the last still fits
-    CHECK(w.size(1000) == 36);
-    const auto before = ranges(w, 1000);
-    CHECK_THROWS_WITH_AS(w.add({500, 501}), doctest::Contains("more than 32"), ConfigError);
-    CHECK(ranges(w, 1000) == before);
+    for (std::size_t i = 0; i < count; ++i) w.add({3 * i, 3 * i + 1});
+    return w;
+}
+constexpr bool as_one_would_count(const Where& w, std::size_t count) {
+    bool right = w.size(1000) == count && !w.everything() && w.empty() == (count == 0);
+    for (std::size_t at = 0; at < 3 * count + 5; ++at) {
+        const bool in = at % 3 == 0 && at < 3 * count, next = (at + 1) % 3 == 0 && at + 1 < 3 * count;
+        right = right && w.covers({at, at + 1}) == in && w.touches({at, at + 1}) == in;
+        right = right && w.touches({at, at + 2}) == (in || next) && !w.covers({at, at + 2});
+    }
+    std::size_t seen = 0;
+    w.each(1000, [&](Range r) { right = right && r == Range{3 * seen, 3 * seen + 1}, ++seen; });
+    return right && seen == count;
+}
+static_assert(as_one_would_count(thirds(2), 2) && as_one_would_count(thirds(70), 70));
+}  // namespace
+
+TEST_CASE("where: any number of ranges, copied, moved and assigned") {
+    for (const std::size_t count : {0u, 1u, 31u, 32u, 33u, 64u, 65u, 300u}) {
+        const Where w = thirds(count);
+        CHECK(as_one_would_count(w, count));
+        Where copy = w, other = thirds(40), third = thirds(3);
+        CHECK(as_one_would_count(copy, count));
+        other = w;
+        third = w;
+        CHECK(as_one_would_count(other, count));
+        CHECK(as_one_would_count(third, count));
+        copy.add({3 * count + 1, 3 * count + 2});  // of its own, not of w
+        CHECK(copy.size(5000) == count + 1);
+        CHECK(w.size(5000) == count);
+        const Where moved = std::move(copy);
+        CHECK(moved.size(5000) == count + 1);
+        other = thirds(2);
+        CHECK(as_one_would_count(other, 2));
+        other = Where{};
+        CHECK(other.everything());
+    }
+    Where merged = thirds(40);
+    merged.add({118, 120});  // behind the last, 117..118
+    CHECK(merged.covers({117, 120}));
+    CHECK(merged.size(1000) == 42);
+    Where back = thirds(40);  // not in order: found all the same
+    back.add({1, 2});
+    CHECK(back.covers({1, 2}));
+    CHECK(back.touches({1, 2}));
+    CHECK(!back.touches({2, 3}));
 }
 
 TEST_CASE("where: covers all of a range, touches any of it") {

@@ -9,6 +9,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include <tessera/core/arena.hpp>
 #include <tessera/core/error.hpp>
@@ -84,10 +86,40 @@ struct Range {
     friend constexpr bool operator==(Range, Range) = default;
 };
 
-// A set of coordinates as at most 32 ranges, neighbours merged. The default means all of them.
+// A set of coordinates as ranges, neighbours merged. The default means all of them. Up to 32 ranges stand in place, as
+// those of nearly every scope do; more of them in a block of the arena.
 class Where {
 public:
     constexpr Where() = default;
+    constexpr Where(const Where& other)
+        : ranges_(other.ranges_), count_(other.count_), all_(other.all_), ascending_(other.ascending_) {
+        if (!other.many_) return;
+        many_ = block(room_ = count_);
+        std::copy_n(other.many_, count_, many_);
+    }
+    constexpr Where(Where&& other) noexcept
+        : ranges_(other.ranges_),
+          many_(std::exchange(other.many_, nullptr)),
+          room_(other.room_),
+          count_(std::exchange(other.count_, 0)),
+          all_(other.all_),
+          ascending_(other.ascending_) {}
+    constexpr Where& operator=(const Where& other) {
+        if (other.many_) return *this = Where(other);
+        if (many_) release();
+        many_ = nullptr;
+        take(other);
+        return *this;
+    }
+    constexpr Where& operator=(Where&& other) noexcept {
+        std::swap(many_, other.many_);
+        std::swap(room_, other.room_);
+        take(other);
+        return *this;
+    }
+    constexpr ~Where() {
+        if (many_) release();
+    }
     static constexpr Where none() {
         Where w;
         w.all_ = false;
@@ -102,31 +134,34 @@ public:
     constexpr void add(Range r) {
         all_ = false;
         if (r.begin >= r.end) return;
-        if (count_ > 0 && ranges_[count_ - 1].end == r.begin)
-            ranges_[count_ - 1].end = r.end;
-        else if (count_ < ranges_.size())
-            ranges_[count_++] = r;
-        else
-            throw ConfigError("a scope selects more than 32 separate ranges of parameters");
+        if (count_ > 0 && data()[count_ - 1].end == r.begin) {
+            data()[count_ - 1].end = r.end;
+            return;
+        }
+        if (count_ == (many_ ? room_ : ranges_.size())) grow(2 * count_);
+        ascending_ = ascending_ && (count_ == 0 || data()[count_ - 1].end < r.begin);
+        data()[count_++] = r;
     }
     constexpr bool everything() const { return all_; }
     constexpr bool empty() const { return !all_ && count_ == 0; }
     constexpr std::size_t size(std::size_t dimension) const {
         if (all_) return dimension;
         std::size_t n = 0;
-        for (std::size_t i = 0; i < count_; ++i) n += ranges_[i].size();
+        for (std::size_t i = 0; i < count_; ++i) n += data()[i].size();
         return n;
     }
     constexpr bool covers(Range r) const {  // all of r
         if (all_ || r.begin >= r.end) return true;
-        for (std::size_t i = 0; i < count_; ++i)
-            if (ranges_[i].begin <= r.begin && r.end <= ranges_[i].end) return true;
+        for (std::size_t i = first_behind(r.begin); i < count_; ++i)
+            if (data()[i].begin <= r.begin && r.end <= data()[i].end) return true;
+            else if (many_ && ascending_) return false;
         return false;
     }
     constexpr bool touches(Range r) const {  // any of r
         if (all_) return r.begin < r.end;
-        for (std::size_t i = 0; i < count_; ++i)
-            if (ranges_[i].begin < r.end && r.begin < ranges_[i].end) return true;
+        for (std::size_t i = first_behind(r.begin); i < count_; ++i)
+            if (data()[i].begin < r.end && r.begin < data()[i].end) return true;
+            else if (many_ && ascending_) return false;
         return false;
     }
     template <class F>
@@ -135,13 +170,43 @@ public:
             f(Range{0, dimension});
             return;
         }
-        for (std::size_t i = 0; i < count_; ++i) f(ranges_[i]);
+        for (std::size_t i = 0; i < count_; ++i) f(data()[i]);
     }
 
 private:
+    constexpr void take(const Where& other) {  // all but the block
+        ranges_ = other.ranges_;
+        count_ = other.count_;
+        all_ = other.all_;
+        ascending_ = other.ascending_;
+    }
+    constexpr const Range* data() const { return many_ ? many_ : ranges_.data(); }
+    constexpr Range* data() { return many_ ? many_ : ranges_.data(); }
+    // Of many, the first that ends behind a coordinate; of few, where to begin to look.
+    constexpr std::size_t first_behind(std::size_t coordinate) const {
+        if (!many_ || !ascending_) return 0;
+        const auto ends = [](const Range& r, std::size_t at) { return r.end <= at; };
+        return static_cast<std::size_t>(std::lower_bound(many_, many_ + count_, coordinate, ends) - many_);
+    }
+    static constexpr Range* block(std::size_t room) {
+        return std::is_constant_evaluated() ? new Range[room] : ArenaAllocator<Range>().allocate(room);
+    }
+    constexpr void grow(std::size_t room) {
+        Range* const wider = block(room);
+        std::copy_n(data(), count_, wider);
+        if (many_) release();
+        many_ = wider;
+        room_ = room;
+    }
+    constexpr void release() {
+        if (std::is_constant_evaluated()) delete[] many_;
+        else ArenaAllocator<Range>().deallocate(many_, room_);
+    }
+
     std::array<Range, 32> ranges_{};
-    std::size_t count_ = 0;
-    bool all_ = true;
+    Range* many_ = nullptr;  // all of them, once there are more
+    std::size_t room_ = 0, count_ = 0;
+    bool all_ = true, ascending_ = true;
 };
 
 namespace scope {
