@@ -7,6 +7,7 @@
 #include <tessera/nn/any_model.hpp>
 #include <tessera/nn/attention.hpp>
 #include <tessera/nn/backend.hpp>
+#include <tessera/nn/batch_norm.hpp>
 #include <tessera/nn/blend.hpp>
 #include <tessera/nn/carried.hpp>
 #include <tessera/nn/clipped.hpp>
@@ -17,6 +18,7 @@
 #include <tessera/nn/joint.hpp>
 #include <tessera/nn/layer.hpp>
 #include <tessera/nn/layer_check.hpp>
+#include <tessera/nn/layer_norm.hpp>
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/loss.hpp>
 #include <tessera/nn/masked.hpp>

@@ -68,6 +68,7 @@ KINDS = {
     }),
     "rule": ("contracts/rule.hpp", "rule_is_spelt", "", {
         "adds_noise": ("Sampling", "using Sampling = int;"),
+        "check": "void check(int, int) const;",
     }),
     "source": ("contracts/policy.hpp", "policy_is_spelt", "", {"draws_noise": None}),
     "prior": ("contracts/prior.hpp", "prior_is_spelt", "", {
@@ -116,6 +117,7 @@ Form sparse(const tessera::Mask&, std::size_t, tessera::Arithmetic) const;""",
     void hard_predict({IN}, {IN}, tessera::Routing<float>&, {B}, {OUT}) const;"""),
         "judge": f"std::size_t positions() const; void judge({B}, {IN}, tessera::Judgement&) const; "
                  "void accepts(const tessera::Examples&, bool) const;",
+        "apart": "bool apart() const;",
     }),
     "layer": ("nn/layer.hpp", "layer_is_spelt", "", {
         "step": "void step(int, int, int) const;",

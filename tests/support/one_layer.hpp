@@ -22,7 +22,7 @@ public:
         layer_.infer(spec_);
         const std::size_t batch = x_.size() / in.size();
         y_.assign(batch * spec_.out.size(), unwritten);
-        notes_.assign(batch * spec_.notes, unwritten);
+        notes_.assign(batch * spec_.notes + spec_.batch_notes, unwritten);
         pass_.on = &nn::backend_for<R>();
         pass_.batch = pass_.noted = batch;
         pass_.training = draw != nullptr;
@@ -54,6 +54,7 @@ private:
         p.xs[0] = p.rows.matrix = x_.data();
         p.y = y_.data();
         p.notes = notes_.data();
+        p.batch_notes = p.notes + p.batch * spec_.notes;
         return p;
     }
 

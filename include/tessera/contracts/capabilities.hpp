@@ -12,10 +12,11 @@
 namespace tessera::detail {
 
 struct ModelNames {
-    int inputs, input_width;
+    int inputs, input_width, apart;
 };
 template <class M> concept names_inputs = !requires { &Probed<M, ModelNames>::inputs; };
 template <class M> concept names_input_width = !requires { &Probed<M, ModelNames>::input_width; };
+template <class M> concept names_apart = !requires { &Probed<M, ModelNames>::apart; };
 
 template <class M>
 consteval bool model_is_spelt() {
@@ -60,6 +61,9 @@ consteval bool model_is_spelt() {
                       "tessera::Model: a model that lists `judge` in `offers` has `std::size_t positions() const`, `void "
                       "judge(batch, predictions, to) const` and `void accepts(examples, labelled) const`, and no other "
                       "has; is one misspelt?");
+        static_assert(agrees<M>(names_apart<M>, offer::apart),
+                      "tessera::Model: a model that lists `apart` in `offers` has `bool apart() const`, and no other "
+                      "has; is it misspelt?");
     }
     return true;
 }

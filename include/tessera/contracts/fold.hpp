@@ -257,6 +257,29 @@ using sum_t = typename detail::SumOf<F, R>::type;
 template <class F>
 inline constexpr std::size_t abreast = detail::lifts<F>();
 
+namespace detail {
+// Running statistics are averaged and nothing else: a decorator leaves them as the fold inside it made them. One that
+// extrapolates or divides by moments could take a variance below zero.
+template <class M>
+class KeptBuffers {
+public:
+    explicit KeptBuffers(const Site<M>& hub) : layout_(hub.model->layout()) {}
+    void keep(const Vec<real<M>>& to) {
+        if (has_buffers(layout_) && to.size() == dimension(layout_)) values_ = to;
+    }
+    void put(Vec<real<M>>& w) const {
+        if (values_.size() != w.size()) return;
+        each_piece({}, layout_, w.size(), [&](Range r, bool of_buffers) {
+            for (std::size_t j = r.begin; of_buffers && j < r.end; ++j) w[j] = values_[j];
+        });
+    }
+
+private:
+    Layout layout_;
+    Vec<real<M>> values_;
+};
+}  // namespace detail
+
 // The engine's calls, which see through decorators.
 template <class F, class M>
 void fold_rows(const F& fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows,
@@ -264,9 +287,14 @@ void fold_rows(const F& fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>>
     if constexpr (PlainFold<F, M>)
         fold.fold(hub, w, rows, memory);
     else {
-        const auto inward = [&](Vec<real<M>>& to) { fold_rows(fold.inner, hub, to, rows, memory.inner); };
+        detail::KeptBuffers<M> buffers(hub);
+        const auto inward = [&](Vec<real<M>>& to) {
+            fold_rows(fold.inner, hub, to, rows, memory.inner);
+            buffers.keep(to);
+        };
         if constexpr (RowDecorator<F, M>) fold.around(hub, w, rows, memory, inward);
         else fold.around(hub, w, memory, inward);
+        buffers.put(w);
     }
 }
 // Before round one, of every fold in a policy or method: w is what the server folds.
@@ -319,8 +347,14 @@ void finish_sum(const F& fold, const Site<M>& hub, Vec<real<M>>& w, const sum_t<
                 memory_t<F, real<M>>& memory) {
     if constexpr (requires { fold.finish(hub, w, sum, memory); })
         fold.finish(hub, w, sum, memory);
-    else
-        fold.around(hub, w, memory, [&](Vec<real<M>>& to) { finish_sum(fold.inner, hub, to, sum, memory.inner); });
+    else {
+        detail::KeptBuffers<M> buffers(hub);
+        fold.around(hub, w, memory, [&](Vec<real<M>>& to) {
+            finish_sum(fold.inner, hub, to, sum, memory.inner);
+            buffers.keep(to);
+        });
+        buffers.put(w);
+    }
 }
 
 }  // namespace tessera

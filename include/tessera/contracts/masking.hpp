@@ -14,7 +14,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
+#include <tessera/core/error.hpp>
 #include <tessera/core/layout.hpp>
 #include <tessera/core/mask.hpp>
 #include <tessera/core/random.hpp>
@@ -42,6 +44,14 @@ inline std::size_t count_in(const Mask& mask, Range in) {
     return n;
 }
 constexpr Range range_of(const Segment& s) { return {s.offset, s.end()}; }
+
+// Running statistics are no weights: no mask leaves one out.
+inline void require_buffers(const Mask& mask, Layout layout) {
+    for (const Segment& s : layout)
+        if (s.part == Part::buffer && count_in(mask, range_of(s)) < s.size())
+            throw ConfigError("masking: " + std::string(s.name.view()) +
+                              " holds running statistics, which have no weights to mask; its bits must all be set");
+}
 
 // In how many coordinates of a range two masks differ.
 inline std::size_t hamming(const Mask& a, const Mask& b, Range in) {

@@ -11,6 +11,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <tessera/contracts/model.hpp>
 #include <tessera/core/error.hpp>
@@ -90,6 +91,27 @@ concept ClippingModel =
         { model.clipped_sum(x, b, clip, out) } -> std::convertible_to<double>;
     };
 
+// Whether no example of a batch changes the gradient of another. A model may say so by `bool apart() const`, a constant
+// where it is known when compiling; one with running statistics has seen a batch as a whole.
+template <Model M>
+bool examples_apart(const M& model) {
+    if constexpr (requires { model.apart(); })
+        if (!model.apart()) return false;
+    return !has_buffers(model.layout());
+}
+namespace detail {
+inline constexpr const char* examples_meet =
+    "examples of a batch meet in this model (a batch norm is one such layer), so no example has a gradient of its own "
+    "to clip; use GroupNorm or LayerNorm where single examples are to be private";
+
+// False: known when compiling that they meet.
+template <class M>
+consteval bool may_be_apart() {
+    if constexpr (requires { typename std::bool_constant<M::apart()>; }) return M::apart();
+    else return true;
+}
+}  // namespace detail
+
 // The same for any model: one gradient after the other, each under a draw of its own, so that no example's dropout is
 // another's, and which others are there does not change it.
 template <Model M>
@@ -120,6 +142,10 @@ double clipped_sum_one_by_one(const M& model, In<real<M>> x, const Batch<real<M>
 template <Model M>
 double clipped_sum(const M& model, In<real<M>> x, const Batch<real<M>>& b, const Clip<real<M>>& clip,
                    Out<real<M>> out) {
+    static_assert(detail::may_be_apart<M>(),
+                  "tessera: examples of a batch meet in this model (a batch norm is one such layer), so no example has "
+                  "a gradient of its own to clip; use GroupNorm or LayerNorm where single examples are to be private");
+    if (!examples_apart(model)) throw ConfigError(detail::examples_meet);
     if constexpr (ClippingModel<M>)
         if (model.clips(clip)) return model.clipped_sum(x, b, clip, out);
     return clipped_sum_one_by_one(model, x, b, clip, out);

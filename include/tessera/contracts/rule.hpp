@@ -28,10 +28,11 @@ concept RuleUnlessConst = !Rule<Q, M> && requires(Q rule, const Site<M>& at, Vec
 namespace detail {
 
 struct RuleNames {
-    int adds_noise, Sampling;
+    int adds_noise, Sampling, check;
 };
 template <class Q> concept names_adds_noise = !requires { &Probed<Q, RuleNames>::adds_noise; };
 template <class Q> concept names_Sampling = !requires { &Probed<Q, RuleNames>::Sampling; };
+template <class Q> concept names_rule_check = !requires { &Probed<Q, RuleNames>::check; };
 
 template <class Q>
 consteval bool rule_is_spelt() {
@@ -41,6 +42,8 @@ consteval bool rule_is_spelt() {
         static_assert(agrees<Q>(names_Sampling<Q>, offer::adds_noise),
                       "tessera::Rule: a rule with `Sampling` lists `adds_noise` in `offers`, and no other does; is it "
                       "misspelt?");
+        static_assert(agrees<Q>(names_rule_check<Q>, offer::check),
+                      "tessera::Rule: `check` must be a member and be listed in `offers`, or neither; is it misspelt?");
     }
     return true;
 }

@@ -209,6 +209,29 @@ private:
     bool all_ = true, ascending_ = true;
 };
 
+// Running statistics (Part::buffer) are no parameters that descend: what stands for them in a gradient is the step they
+// take, whole, x <- x - g. No rate, decay, pull, momentum, clipping or mask is theirs.
+constexpr bool has_buffers(Layout layout) {
+    for (const auto& s : layout)
+        if (s.part == Part::buffer && s.size() > 0) return true;
+    return false;
+}
+// f(range, of buffers) for what `on` selects of n coordinates, in order, cut where buffers begin and end.
+template <class F>
+constexpr void each_piece(const Where& on, Layout layout, std::size_t n, F&& f) {
+    on.each(n, [&](Range r) {
+        while (r.begin < r.end) {
+            Range next{r.end, r.end};
+            for (const auto& s : layout)
+                if (s.part == Part::buffer && s.offset < next.begin && s.end() > r.begin)
+                    next = {std::max(s.offset, r.begin), std::min(s.end(), r.end)};
+            if (r.begin < next.begin) f(Range{r.begin, next.begin}, false);
+            if (next.begin < next.end) f(next, true);
+            r.begin = next.end;
+        }
+    });
+}
+
 namespace scope {
 
 template <Part... Parts>

@@ -56,7 +56,7 @@ inline constexpr Offers whole_rows = bit(19);     // says that it does not, thou
 inline constexpr Offers hides_clients = bit(20);  // says that it hides what any single client sent
 inline constexpr Offers abreast = bit(21);        // static constexpr std::size_t abreast: neighbours it lifts at once
 inline constexpr Offers check = bit(22);          // void check(hub, w) const: what it asks before round one;
-                                                  // of a scope, void check(layout) const
+                                                  // of a rule alike; of a scope, void check(layout) const
 inline constexpr Offers cohort_key = bit(23);     // Key cohort_key(Key) const: the key that plans are drawn with
 
 // Of a rule, and of where noise comes from (contracts/private.hpp).
@@ -88,6 +88,7 @@ inline constexpr Offers aligned = bit(42);        // aligns(), aligned_gradient(
 inline constexpr Offers clipped = bit(43);        // clips(clip), clipped_sum(x, batch, clip, out)
 inline constexpr Offers sparse = bit(44);         // sparse(mask, batch, arithmetic)
 inline constexpr Offers routed = bit(45);         // routes(mix), routed_gradient, routed_predict, hard_predict
+inline constexpr Offers apart = bit(52);          // bool apart() const: no example changes another's gradient
 
 // Of a model (contracts/judgement.hpp).
 inline constexpr Offers judge = bit(56);  // positions(), judge(batch, predictions, to), accepts(examples, labelled)

@@ -33,7 +33,7 @@ namespace tessera::fold {
 template <class Noise, class Inner = Mean>
 struct PrivateMean {
     static constexpr auto offers =
-        offer::validate | offer::streams | offer::hides_clients | offer::cohort_key | offer::keeps;
+        offer::validate | offer::streams | offer::hides_clients | offer::cohort_key | offer::keeps | offer::check;
     static_assert(std::is_same_v<Inner, Mean>,
                   "tessera::fold::PrivateMean: noise is sized for a sum of clipped updates (fold::Mean); how far one "
                   "client moves any other fold is not known");
@@ -92,6 +92,12 @@ struct PrivateMean {
     template <class R>
     bool keeps(const Memory<R>& memory, std::size_t) const {
         return valid(memory.ledger);
+    }
+    template <class M>
+    void check(const Site<M>& hub, const Vec<real<M>>&) const {
+        tessera::detail::require(!has_buffers(hub.model->layout()),
+                                 "noise on running statistics would make variances of its own; use GroupNorm or "
+                                 "LayerNorm where clients are to be private");
     }
     Key cohort_key(Key place) const { return source.sample_key(place); }
 

@@ -6,7 +6,8 @@
 //             with eps such that sum_l density(l) n_l = D sum_l n_l; a tensor that would be more than full is full, and
 //             eps is found anew for the others
 //
-// All tensors count, biases and norms included; or vectors stay full and the shares are those of the other tensors. A
+// All tensors count, biases and norms included; or vectors stay full and the shares are those of the other tensors.
+// Running statistics stay full and count for nothing. A
 // tensor has floor(density n) active coordinates, a uniform random subset drawn from a stream of its own.
 #pragma once
 
@@ -62,7 +63,9 @@ inline Vec<double> densities(Layout layout, double density, Distribution how, Ma
     require_density(density);
     Vec<double> out(layout.size(), density);
     Vec<unsigned char> full(layout.size(), 0);
-    const auto spared = [&](std::size_t l) { return scope == MaskScope::weights && layout[l].rank == 1; };
+    const auto spared = [&](std::size_t l) {
+        return layout[l].part == Part::buffer || (scope == MaskScope::weights && layout[l].rank == 1);
+    };
     for (std::size_t l = 0; l < layout.size(); ++l)
         if (spared(l)) {
             full[l] = 1;

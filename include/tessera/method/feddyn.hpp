@@ -63,8 +63,11 @@ struct FedDyn {
             for (std::size_t j = 0; j < server.w.size(); ++j)
                 server.h[j] -= share * (up.x[j] - server.w[j]);
         fold_rows(fold, hub, server.w, Rows<R>(rows_of(ups)), server.fold);
-        for (std::size_t j = 0; j < server.w.size(); ++j)
-            server.w[j] -= server.h[j] / static_cast<R>(alpha);
+        const Layout layout = hub.model->layout();
+        each_piece({}, layout, server.w.size(), [&](Range r, bool of_buffers) {
+            for (std::size_t j = r.begin; !of_buffers && j < r.end; ++j)  // averaged alone
+                server.w[j] -= server.h[j] / static_cast<R>(alpha);
+        });
     }
     auto global(const auto& server, const auto&) const { return server.w; }
     bool holds(const auto& opened, const auto& s) const {

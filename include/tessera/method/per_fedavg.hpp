@@ -51,7 +51,7 @@ struct PerFedAvg {
                 prior::hessian_vector(at, w, b[2], v, delta, bent);
                 kernels::axpy(R(-alpha), bent.data(), v.data(), v.size());
             }
-            kernels::axpy(R(-beta_m), v.data(), w.data(), w.size());
+            prior::descend_along(at, w, v, beta_m);
         }
         return up(at, std::move(w), weights);
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Layers without parameters that act number by number: ReLU, leaky ReLU, dropout.
+// Layers without parameters that act number by number: ReLU, leaky ReLU, GELU, dropout.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 
 #include <tessera/kernels/dropout.hpp>
@@ -44,6 +45,54 @@ struct Relu {
     template <class R>
     void backward(const Pass<R>& p) const {
         LeakyRelu{.slope = 0}.backward(p);
+    }
+};
+
+// y = x Phi(x), Phi the distribution function of N(0, 1) (Hendrycks and Gimpel 2016), or its approximation
+// y = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, which many published transformers were trained with.
+struct Gelu {
+    bool tanh = false;  // the approximation
+
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        s.out = s.in[0];
+        s.in_place = s.pointwise = true;
+        s.backward_reads = Reads::x;
+    }
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        for (std::size_t i = 0; i < p.read(); ++i) {
+            const R x = p.x()[i];
+            p.y[i] = x * (tanh ? (1 + std::tanh(bent(x))) / 2 : below(x));
+        }
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        for (std::size_t i = 0; p.dx() && i < p.read(); ++i) {
+            const R x = p.x()[i];
+            R slope = 0;
+            if (tanh) {
+                const R t = std::tanh(bent(x));
+                slope = (1 + t) / 2 + x * (1 - t * t) / 2 * R(root_2_over_pi) * (1 + R(3 * 0.044715) * x * x);
+            } else {
+                slope = below(x) + x * std::exp(-x * x / 2) * R(root_2_over_pi / 2);  // Phi + x phi
+            }
+            p.dx()[i] = p.dy[i] * slope;
+        }
+    }
+
+private:
+    static constexpr double root_2_over_pi = 0.79788456080286535588, root_half = 0.70710678118654752440;
+
+    // Phi(x), by erfc: 1 + erf would lose all of its bits far below 0.
+    template <class R>
+    static R below(R x) {
+        return std::erfc(-x * R(root_half)) / 2;
+    }
+    template <class R>
+    static R bent(R x) {
+        return R(root_2_over_pi) * (x + R(0.044715) * x * x * x);
     }
 };
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <tessera/contracts/model.hpp>
+#include <tessera/contracts/private.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
 #include <tessera/nn/loss.hpp>
@@ -35,7 +36,8 @@ class Additive {
 public:
     using Real = R;
     static constexpr Offers offers =
-        offer::input_width | offer::when(CountedModel<Shared> && CountedModel<Own>, offer::forward_flops);
+        offer::input_width | offer::apart |
+        offer::when(CountedModel<Shared> && CountedModel<Own>, offer::forward_flops);
 
     explicit Additive(Mix mix = Mix::probabilities, Shared shared = {}, Own own = {})
         : mix_(mix),
@@ -51,7 +53,7 @@ public:
                               " outputs, the personal one " + std::to_string(own_.outputs()));
         for (const auto& s : shared_.layout()) segments_.push_back(placed(s, "shared.", 0));
         for (Segment s : own_.layout()) {
-            s.part = Part::adapter;
+            if (s.part != Part::buffer) s.part = Part::adapter;
             segments_.push_back(placed(s, "own.", shared_size_));
         }
         segments_.push_back({.name = "mix", .part = Part::adapter, .offset = shared_size_ + own_size_});
@@ -60,6 +62,7 @@ public:
     Layout layout() const { return segments_; }
     std::size_t input_width() const { return tessera::input_width(shared_); }
     std::size_t outputs() const { return shared_.outputs(); }
+    bool apart() const { return examples_apart(shared_) && examples_apart(own_); }
     double forward_flops() const
         requires(CountedModel<Shared> && CountedModel<Own>)
     {

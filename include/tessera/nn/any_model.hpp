@@ -23,7 +23,7 @@ class AnyModel {
 public:
     static constexpr auto offers = offer::fused | offer::initialize | offer::forward_flops | offer::input_width |
                                    offer::logits | offer::features | offer::aligned | offer::clipped | offer::sparse |
-                                   offer::routed | offer::judge;
+                                   offer::routed | offer::judge | offer::apart;
     using Real = R;
 
     template <class M>
@@ -46,6 +46,7 @@ public:
     double forward_flops() const { return held_->forward_flops(); }
     void logits(In<R> x, const Batch<R>& b, Out<R> out) const { held_->logits(x, b, out); }
     void pullback(In<R> x, const Batch<R>& b, In<R> dz, Out<R> out) const { held_->pullback(x, b, dz, out); }
+    bool apart() const { return held_->apart(); }
     bool clips(const Clip<R>& clip) const { return held_->clips(clip); }
     double clipped_sum(In<R> x, const Batch<R>& b, const Clip<R>& clip, Out<R> out) const {
         return held_->clipped_sum(x, b, clip, out);
@@ -87,6 +88,7 @@ private:
         virtual double forward_flops() const = 0;
         virtual void logits(In<R>, const Batch<R>&, Out<R>) const = 0;
         virtual void pullback(In<R>, const Batch<R>&, In<R>, Out<R>) const = 0;
+        virtual bool apart() const = 0;
         virtual bool clips(const Clip<R>&) const = 0;
         virtual double clipped_sum(In<R>, const Batch<R>&, const Clip<R>&, Out<R>) const = 0;
         virtual AnySparse<R> sparse(const Mask&, std::size_t, Arithmetic) const = 0;
@@ -148,12 +150,14 @@ private:
             if constexpr (LogitModel<M>) model.pullback(x, b, dz, out);
             else lacks("pullback of logits");
         }
+        bool apart() const override { return examples_apart(model); }
         bool clips([[maybe_unused]] const Clip<R>& clip) const override {
             if constexpr (ClippingModel<M>) return model.clips(clip);
             else return false;
         }
         double clipped_sum(In<R> x, const Batch<R>& b, const Clip<R>& clip, Out<R> out) const override {
-            return tessera::clipped_sum(model, x, b, clip, out);
+            if constexpr (tessera::detail::may_be_apart<M>()) return tessera::clipped_sum(model, x, b, clip, out);
+            else throw ConfigError(tessera::detail::examples_meet);
         }
         AnySparse<R> sparse(const Mask& mask, std::size_t batch, Arithmetic how) const override {
             return AnySparse<R>::of(model, mask, batch, how);

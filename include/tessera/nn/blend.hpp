@@ -35,7 +35,7 @@ struct Blend {
     }
     double gradient(In<Real> v, const Batch<Real>& b, Out<Real> out) const {
         const double loss = model->gradient(mix(v), b, out);
-        for (Real& g : out) g *= static_cast<Real>(alpha);
+        slopes([&](std::size_t j) { out[j] *= static_cast<Real>(alpha); });
         return loss;
     }
     void predict(In<Real> v, const Batch<Real>& b, Out<Real> out) const { model->predict(mix(v), b, out); }
@@ -45,9 +45,19 @@ struct Blend {
         Vec<Real> g(v.size());
         model->gradient(mix(v), b, g);
         double sum = 0;
-        for (std::size_t j = 0; j < v.size(); ++j)
+        slopes([&](std::size_t j) {
             sum += static_cast<double>(g[j]) * (static_cast<double>(v[j]) - static_cast<double>((*w)[j]));
+        });
         return sum;
+    }
+
+private:
+    // f(coordinate) of all but running statistics, whose step is not a slope
+    template <class F>
+    void slopes(const F& f) const {
+        each_piece({}, layout(), w->size(), [&](Range r, bool of_buffers) {
+            for (std::size_t j = r.begin; !of_buffers && j < r.end; ++j) f(j);
+        });
     }
 };
 

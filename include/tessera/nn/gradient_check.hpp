@@ -65,6 +65,7 @@ template <Model M>
         return result;
     };
     for (const Segment& segment : model.layout()) {
+        if (segment.part == Part::buffer) continue;  // has a step, not a slope
         std::size_t wrong = 0, tried = 0;
         std::string first;
         const std::size_t stride = std::max<std::size_t>(1, segment.size() / 40);
@@ -92,7 +93,9 @@ template <Model M>
         auto fused = x, plain = x;
         if (model.fuses(step)) {
             model.step(fused, batch, step);
-            for (std::size_t j = 0; j < plain.size(); ++j) plain[j] -= R(0.5) * g[j];
+            each_piece({}, model.layout(), plain.size(), [&](Range r, bool of_buffers) {
+                for (std::size_t j = r.begin; j < r.end; ++j) plain[j] -= of_buffers ? g[j] : R(0.5) * g[j];
+            });
             if (const double d = detail::distance(fused, plain); d > (narrow ? 1e-5 : 1e-12))
                 complain("a fused step is not a step along the gradient: off by " + tessera::detail::shortest(d));
         }

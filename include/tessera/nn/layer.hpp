@@ -6,6 +6,9 @@
 //   template <class R> void forward(const Pass<R>&) const     writes y and its notes
 //   template <class R> void backward(const Pass<R>&) const    writes, never adds to, all of dx and dw; null: not wanted
 //
+// Segments of Part::buffer are running statistics: forward only reads them, and for them backward writes into dw the
+// step that they take, whole (core/layout.hpp). Such a layer offers no `step`.
+//
 // What it may offer (a name that is listed and absent, or there and not listed, does not compile):
 //
 //   offer::step      void step(const Pass<R>&, R* w, const Update<R>&) const      dx, then gradient and update at once
@@ -68,6 +71,7 @@ struct Spec {
     Shape out{};
     std::array<Segment, most_segments> segments{};
     std::size_t parts = 0, parameters = 0;  // segments, and the numbers in them
+    std::size_t buffers = 0;                // of these numbers, running statistics (Part::buffer)
     std::array<std::size_t, most_notes> note_sizes{};
     std::size_t note_count = 0, notes = 0;  // kinds of notes, and the numbers in them, per example
     std::size_t batch_notes = 0;            // numbers left for backward that belong to the batch
@@ -85,6 +89,7 @@ struct Spec {
         if (parts == most_segments) throw ConfigError("nn: a layer has at most 6 segments of parameters");
         s.offset = parameters;
         parameters = s.end();
+        if (s.part == Part::buffer) buffers += s.size();
         segments[parts++] = s;
     }
     // `n` numbers per example that forward leaves for backward, in p.note(k) for the k-th call: a row for each example.
@@ -150,6 +155,16 @@ struct Update {
     Update at(std::size_t begin) const { return {pulls.at(begin), numbers}; }
     void operator()(R* w, const R* dw, std::size_t n) const {
         kernels::update(w, dw, pulls.toward, pulls.also, pulls.velocity, n, R(1), numbers);
+    }
+    // All parameters of a layer; running statistics take their step whole.
+    void operator()(const Spec& s, R* w, const R* dw) const {
+        if (s.buffers == 0) return (*this)(w, dw, s.parameters);
+        for (std::size_t k = 0; k < s.parts; ++k) {
+            const Segment& part = s.segments[k];
+            if (part.part == Part::buffer)
+                for (std::size_t j = part.offset; j < part.end(); ++j) w[j] -= dw[j];
+            else at(part.offset)(w + part.offset, dw + part.offset, part.size());
+        }
     }
 };
 

@@ -124,7 +124,9 @@ template <class L>
                 complain("clipped sums differ from those of single gradients by " + tessera::detail::shortest(d));
         }
         Mask mask(w.size(), true);
-        for (std::size_t j = 0; j < w.size(); j += 3) mask.set(j, false);
+        each_piece({}, net.layout(), w.size(), [&](Range r, bool of_buffers) {
+            for (std::size_t j = r.begin; !of_buffers && j < r.end; ++j) mask.set(j, j % 3 != 0);
+        });
         const nn::Sparse<nn::Network<double>> sparse(net, mask, batch.size(), Arithmetic::sparse);
         Vec<double> packed, dense(w.size()), zeros = w;
         for (std::size_t j = 0; j < w.size(); ++j) {
@@ -151,8 +153,14 @@ template <class L>
         for (int i = 0; i < 2; ++i) {
             net.step(fused, batch, step);
             net.gradient(plain, batch, g);
-            kernels::update(plain.data(), g.data(), toward.data(), static_cast<const float*>(nullptr), speed.data(),
-                            plain.size(), 1.0f, {0.05f, 1e-3f, 0.1f, 0.9f});
+            each_piece({}, net.layout(), plain.size(), [&](Range r, bool of_buffers) {
+                const std::size_t j = r.begin;
+                if (of_buffers) kernels::axpy(-1.0f, g.data() + j, plain.data() + j, r.size());
+                else
+                    kernels::update(plain.data() + j, g.data() + j, toward.data() + j,
+                                    static_cast<const float*>(nullptr), speed.data() + j, r.size(), 1.0f,
+                                    {0.05f, 1e-3f, 0.1f, 0.9f});
+            });
         }
         if (fused != plain || velocity != speed) complain("a fused step is not the step of two passes, bit for bit");
     }

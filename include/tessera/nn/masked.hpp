@@ -206,7 +206,10 @@ struct MaskedForm {
             Pass<R> p = pass(i, blocked);
             p.w = detail::filled_weights(layer, *mask_, packed, weights_[i]);
             p.y = values_[i + 1].make(blocked);
-            if (n.spec().notes > 0) p.notes = notes_[i].emplace(batch_->size() * n.spec().notes).data();
+            if (n.spec().notes + n.spec().batch_notes > 0) {
+                p.notes = notes_[i].emplace(batch_->size() * n.spec().notes + n.spec().batch_notes).data();
+                p.batch_notes = p.notes + batch_->size() * n.spec().notes;
+            }
             n.op->forward(p);
         }
         void fill_bias(const SparseLayer& layer, const R* w, R* bias) const {
@@ -290,7 +293,10 @@ struct MaskedForm {
             Pass<R> p = pass(i, blocked);
             p.w = layer.full() ? to.values(layer) : weights_[i]->data();
             if (n.spec().reads(Reads::y)) p.y = values_[i + 1].get(blocked);
-            if (notes_[i]) p.notes = notes_[i]->data();
+            if (notes_[i]) {
+                p.notes = notes_[i]->data();
+                p.batch_notes = p.notes + batch_->size() * n.spec().notes;
+            }
             p.dy = slope(i + 1).get(blocked);
             std::array<detail::Carried<R>, Spec::most_inputs> more;
             std::array<Below, Spec::most_inputs> dx{};

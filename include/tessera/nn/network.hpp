@@ -36,7 +36,8 @@ public:
     using Real = R;
     using Objective = Loss;
     static constexpr auto offers = offer::fused | offer::forward_flops | offer::input_width | offer::logits |
-                                   offer::features | offer::aligned | offer::clipped | offer::routed | offer::judge;
+                                   offer::features | offer::aligned | offer::clipped | offer::routed |
+                                   offer::judge | offer::apart;
 
     template <class L>
     Network(Shape in, const L& layers, const Backend<R>& on = backend_for<R>())
@@ -122,6 +123,8 @@ public:
         return detail::step(*graph_, w.data(), batch, Slope(loss), update_of(s), s.terms.on);
     }
 
+    // Whether no layer lets examples meet.
+    bool apart() const { return graph_->apart; }
     // The gradients of single examples, each cut to a norm, and summed (contracts/private.hpp). A mask, or a scope that
     // cuts a tensor in two, goes one example at a time.
     bool clips(const Clip<R>& clip) const {
@@ -188,19 +191,20 @@ class Fixed : public Network<R, Loss> {
     static_assert(good, "tessera::nn::Fixed: these layers do not fit their input; an nn::Network of them says why");
     struct Counts {
         std::size_t parameters = 0, segments = 0;
-        bool hidden = false;
+        bool hidden = false, apart = true;
     };
     static constexpr Counts counts = [] {
         if (!good) return Counts{};
         Outline<> outline(shape);
         outline(T::layers, 0);
-        return Counts{outline.parameters, outline.segment_count, outline.last_input > 0};
+        return Counts{outline.parameters, outline.segment_count, outline.last_input > 0, outline.apart};
     }();
 
 public:
     static constexpr Offers offers = offer::fused | offer::forward_flops | offer::input_width | offer::logits |
                                      offer::features | offer::when(counts.hidden, offer::aligned) | offer::clipped |
-                                     offer::routed | offer::judge;
+                                     offer::routed | offer::judge | offer::apart;
+    static constexpr bool apart() { return counts.apart; }
     static constexpr std::size_t inputs = shape.size(), parameters = counts.parameters;
     static constexpr auto segments = [] {
         Outline<counts.segments> outline(shape);

@@ -46,6 +46,7 @@ struct Plan {
     std::vector<Offset> added;        // by source: where a slope waits that is added to another
     std::vector<Offset> batch_notes;  // behind all that is counted per example
     std::size_t each = 0, once = 0;   // numbers per example, numbers per batch
+    std::size_t branches = 1;         // with numbers per batch of their own
     std::size_t each_slope = 0;       // of the room for slopes, where they have one
 
     // For tests: what may be overwritten once the clock has passed `to`.
@@ -56,7 +57,7 @@ struct Plan {
     };
     std::vector<Room> rooms;
 
-    std::size_t size(std::size_t batch) const { return batch * each + once; }
+    std::size_t size(std::size_t batch) const { return batch * each + branches * once; }
     std::size_t slopes(std::size_t batch) const { return batch * each_slope; }
 };
 
@@ -82,6 +83,7 @@ public:
     Plan plan() {
         Plan p;
         p.each = place(false);
+        p.branches = routes() ? 2 : 1;
         p.each_slope = routes() ? place(true) : 0;
         const auto offsets = [&](std::vector<Plan::Offset>& to, std::size_t first, std::size_t count) {
             for (std::size_t k = first; k < first + count; ++k) to.push_back(lives_[root(k)].at);

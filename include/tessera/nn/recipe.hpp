@@ -138,6 +138,7 @@ public:
         if (misfit_ && *misfit_) return 0;
         if (count_ == shapes_.size()) throw ConfigError("nn: at most 1023 layers are counted in a constant expression");
         flops += s.flops;
+        apart = apart && s.apart;
         shapes_[count_] = s.out;
         if (tie && tie->at != Tie::none) return static_cast<int>(count_++);
         if (tie) tie->at = parameters;
@@ -175,6 +176,7 @@ public:
     std::size_t segment_count = 0, parameters = 0;
     double flops = 0;
     int last_input = 0;
+    bool apart = true;  // no example meets another
 
 private:
     bool* misfit_ = nullptr;
@@ -332,6 +334,7 @@ struct Adapter {
         const std::size_t mark = to.mark();
         const int through = to.part(0, {}, inner, v);
         to.change(mark, [&](Segment& s, bool of_last) {
+            if (s.part == Part::buffer) return;
             s.part = Part::adapter;
             start.first_values(s, of_last);
         });
@@ -359,7 +362,9 @@ struct Horizontal {
         const int first = to.part(0, "shared", shared, left);
         const std::size_t mark = to.mark();
         const int second = to.part(1, "own", own, right);
-        to.change(mark, [](Segment& s, bool) { s.part = Part::adapter; });
+        to.change(mark, [](Segment& s, bool) {
+            if (s.part != Part::buffer) s.part = Part::adapter;
+        });
         return to.put(Concatenate{}, std::array{first, second});
     }
 };

@@ -12,6 +12,7 @@
 #include <memory>
 #include <type_traits>
 
+#include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/sparse.hpp>
 #include <tessera/core/arena.hpp>
 #include <tessera/core/mask.hpp>
@@ -64,6 +65,7 @@ public:
     Sparse(const M& model, const Mask& mask, [[maybe_unused]] std::size_t batch,
            [[maybe_unused]] Arithmetic how = Arithmetic::table)
         : model_(&model), mask_(&mask), segments_(detail::packed_layout(model.layout(), mask)), active_(mask.count()) {
+        require_buffers(mask, model.layout());
         if constexpr (Form::exists) layers_ = Form::plan(model, mask, batch, how);
     }
 
@@ -102,11 +104,12 @@ public:
         else model_->predict(whole(packed), batch, out);
     }
 
-    // Where layers run by themselves, or nothing is missing. A scope must not cut a layer in two.
+    // Where layers run by themselves, or nothing is missing. A scope must not cut a layer in two; running statistics
+    // move apart from the rest.
     bool fuses([[maybe_unused]] const Step<Real>& s) const {
         if constexpr (Form::exists)
             if (layered()) {
-                bool whole = s.clip == 0 && !s.terms.active;
+                bool whole = s.clip == 0 && !s.terms.active && !has_buffers(segments_);
                 for (const auto& layer : layers_)
                     whole = whole && (s.terms.on.covers(layer.packed) || !s.terms.on.touches(layer.packed));
                 return whole;

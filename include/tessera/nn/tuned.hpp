@@ -43,7 +43,7 @@ public:
         offer::initialize | offer::input_width | offer::when(FusedModel<M>, offer::fused) |
         offer::when(CountedModel<M>, offer::forward_flops) | offer::when(LogitModel<M>, offer::logits) |
         offer::when(ClippingModel<M>, offer::clipped) | offer::when(FeatureModel<M>, offer::features) |
-        offer::when(AlignableModel<M>, offer::aligned) | offer::when(JudgingModel<M>, offer::judge);
+        offer::when(AlignableModel<M>, offer::aligned) | offer::when(JudgingModel<M>, offer::judge) | offer::apart;
 
     Tuned(M model, Vec<R> backbone, S scope = {}) : model_(std::move(model)) {
         const std::size_t d = dimension(model_);
@@ -149,6 +149,7 @@ public:
         model_.pullback(bench.w, b, dz, bench.g);
         kept_->pick(bench.g, out);
     }
+    bool apart() const { return examples_apart(model_); }
     bool clips(const Clip<R>& clip) const
         requires ClippingModel<M>
     {

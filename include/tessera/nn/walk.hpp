@@ -181,7 +181,7 @@ public:
         p.y = value(l, i + 1);
         p.notes = l.room + plan_->notes[l.index][i] * l.batch;
         p.noted = l.batch;
-        p.batch_notes = l.room + plan_->each * l.batch + plan_->batch_notes[i];
+        p.batch_notes = l.room + plan_->each * l.batch + plan_->batch_notes[i] + (l.index == 2 ? plan_->once : 0);
         return p;
     }
 
@@ -307,11 +307,12 @@ double step(const Graph<R>& graph, R* w, const Batch<R>& batch, const Loss& loss
     walk.backward(0, graph.size(), lane, [&](std::size_t i, Pass<R>& p) {
         const Node<R>& n = graph.nodes[i];
         if (!on.touches(n.range())) return n.op->backward(p);
-        if (n.op->offers.has(offer::step) && !n.shared) return n.op->step(p, w + n.w, update.at(n.w));
+        if (n.op->offers.has(offer::step) && !n.shared && n.spec().buffers == 0)
+            return n.op->step(p, w + n.w, update.at(n.w));
         const Scratch<R> own(n.shared ? 0 : n.spec().parameters);
         R* dw = n.shared ? sums.data() + n.sum : own.data();
         walk.store(i, p, dw, begun);
-        if (n.owner == i) update.at(n.w)(w + n.w, dw, n.spec().parameters);  // the first use is visited last
+        if (n.owner == i) update.at(n.w)(n.spec(), w + n.w, dw);  // the first use is visited last
     });
     return value;
 }

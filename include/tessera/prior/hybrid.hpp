@@ -35,7 +35,7 @@ struct Hybrid {
         mu = w;
         descend_once(at, mu, b[0], eta_a);
         if (mh == Reading::code) {
-            kernels::axpy(R(-eta_a), loss_gradient(at, mu, b[1]).data(), w.data(), w.size());
+            descend_along(at, w, loss_gradient(at, mu, b[1]), eta_a);
             mu = w;
         }
         remember(me, eta, mu);

@@ -29,7 +29,7 @@ struct MetaHybrid {
         descend_once(at, mu, b[0], ahead);
         const auto& g = loss_gradient(at, mu, b.last());
         mu = w;
-        kernels::axpy(R(-eta * share), g.data(), mu.data(), mu.size());
+        descend_along(at, mu, g, eta * share);
         remember(me, eta, mu);
     }
     // Dmu' v = v - eta share (I - ahead Hess f(w; b1)) Hess f(w - ahead grad f(w; b1); b2) v

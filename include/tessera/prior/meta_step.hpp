@@ -25,6 +25,15 @@ const Vec<real<M>>& loss_gradient(const Site<M>& at, const Vec<real<M>>& x, cons
     return g;
 }
 
+// x -= eta g along a gradient of the model; running statistics take it whole.
+template <class M>
+void descend_along(const Site<M>& at, Vec<real<M>>& x, const Vec<real<M>>& g, double eta) {
+    using R = real<M>;
+    each_piece({}, at.model->layout(), x.size(), [&](Range r, bool of_buffers) {
+        kernels::axpy(of_buffers ? R(-1) : R(-eta), g.data() + r.begin, x.data() + r.begin, r.size());
+    });
+}
+
 // One pass and no stored gradient where the model can.
 template <class M>
 void descend_once(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, double eta) {
@@ -38,7 +47,7 @@ void descend_once(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, d
             return;
         }
     }
-    kernels::axpy(R(-eta), loss_gradient(at, x, b).data(), x.data(), x.size());
+    descend_along(at, x, loss_gradient(at, x, b), eta);
 }
 
 template <class R>

@@ -5,7 +5,7 @@
 //   x -= rate s(t) (m / (1 - b1^k)) / (sqrt(v / (1 - b2^k)) + eps)
 //
 // The optimizer is created anew at each walk, so moments never cross visits. Frozen coordinates do not move and
-// gather no moments.
+// gather no moments. Running statistics (Part::buffer) take x -= g.
 #pragma once
 
 #include <cmath>
@@ -50,7 +50,11 @@ struct Adam {
                           R(terms.pull), terms.also.empty() ? nullptr : terms.also.data() + j, memory.m.data() + j,
                           memory.v.data() + j, n, &numbers);
         };
-        terms.on.each(x.size(), [&](Range r) {
+        each_piece(terms.on, at.model->layout(), x.size(), [&](Range r, bool of_buffers) {
+            if (of_buffers) {
+                for (std::size_t j = r.begin; j < r.end; ++j) x[j] -= g[j];
+                return;
+            }
             if (!terms.active) return run(r.begin, r.size());
             for (std::size_t j = r.begin; j < r.end; ++j) {
                 const std::size_t first = j;

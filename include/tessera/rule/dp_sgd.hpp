@@ -10,6 +10,8 @@
 // examples come and thereby what a step costs (contracts/private.hpp); a step takes as many examples as the method's
 // batch has on average. noise = 0, clip = infinity, sampling_rate = 1 is the plain step on all data.
 //
+// A model in whose batches examples meet (batch norm) is refused before round one: c_i would mean nothing.
+//
 // `Noise` is where random numbers come from, privacy::Noise. The mean loss that a step returns is not private.
 #pragma once
 
@@ -31,7 +33,7 @@ namespace tessera::rule {
 
 template <class Noise, class Draw = sampling::Poisson>
 struct DpSgd {
-    static constexpr auto offers = offer::validate | offer::adds_noise;
+    static constexpr auto offers = offer::validate | offer::adds_noise | offer::check;
     using Sampling = Draw;
 
     double rate = 0.1;
@@ -70,6 +72,10 @@ struct DpSgd {
         const R share = static_cast<R>(1 / Draw::expected(at, q));
         terms.on.each(x.size(), [&](Range r) { tessera::detail::update_range<R>(x, g, step, share, r); });
         return loss;
+    }
+    template <class M>
+    void check(const Site<M>& hub, const Vec<real<M>>&) const {
+        tessera::detail::require(examples_apart(*hub.model), tessera::detail::examples_meet);
     }
     template <class S>
     double rate_at(const S& at) const {

@@ -4,7 +4,8 @@
 //   d = clipped gradient + decay*x + pull*(x - toward) + also;   v = momentum*v + d;   x -= rate*v
 //
 // on the coordinates the terms select. A model that fuses does it in one pass; for any other the gradient
-// is taken first. Clipping scales the gradient of the trainable, active group by min(1, clip/(norm + 1e-6)).
+// is taken first. Clipping scales the gradient of the trainable, active group by min(1, clip/(norm + 1e-6)). Running
+// statistics among them (Part::buffer) take x -= gradient, and count for no norm.
 #pragma once
 
 #include <algorithm>
@@ -40,9 +41,10 @@ void each_run(const Mask& mask, Range r, F&& f) {
 }
 
 template <class R>
-double squared_norm(In<R> g, const Terms<R>& terms) {
+double squared_norm(In<R> g, const Terms<R>& terms, Layout layout) {
     double sum = 0;
-    terms.on.each(g.size(), [&](Range r) {
+    each_piece(terms.on, layout, g.size(), [&](Range r, bool of_buffers) {
+        if (of_buffers) return;
         if (!terms.active) {
             double part = 0;
             kernels::dot(g.data() + r.begin, g.data() + r.begin, r.size(), &part);
@@ -74,6 +76,12 @@ void update_range(Out<R> x, In<R> g, const Step<R>& s, R scale, Range r) {
     else move(r);
 }
 
+// x -= g
+template <class R>
+void take_whole(Out<R> x, In<R> g, Range r) {
+    for (std::size_t j = r.begin; j < r.end; ++j) x[j] -= g[j];
+}
+
 }  // namespace detail
 
 template <class M>
@@ -84,12 +92,16 @@ double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const S
     auto& g = at.workspace->gradient;
     g.resize(x.size());
     const double loss = at.gradient(x, b, g);
+    const Layout layout = at.model->layout();
     R scale = 1;
     if (s.clip > 0) {
-        const double norm = std::sqrt(detail::squared_norm<R>(g, s.terms));
+        const double norm = std::sqrt(detail::squared_norm<R>(g, s.terms, layout));
         scale = static_cast<R>(std::min(1.0, s.clip / (norm + 1e-6)));
     }
-    s.terms.on.each(x.size(), [&](Range r) { detail::update_range<R>(x, g, s, scale, r); });
+    each_piece(s.terms.on, layout, x.size(), [&](Range r, bool of_buffers) {
+        if (of_buffers) detail::take_whole<R>(x, g, r);
+        else detail::update_range<R>(x, g, s, scale, r);
+    });
     return loss;
 }
 

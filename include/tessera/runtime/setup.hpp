@@ -66,6 +66,10 @@ consteval bool method_fits() {
         holds_fits<Me, R>();
         global_is_said<Me, R>();
         spending_is_kept<Me, R>();
+        static_assert(!somewhere_offers<Me>(offer::adds_noise) || may_be_apart<M>(), 
+                      "tessera: examples of a batch meet in this model (a batch norm is one such layer), so no example "
+                      "has a gradient of its own to clip; use GroupNorm or LayerNorm where single examples are to be "
+                      "private");
     }
     return true;
 }

@@ -73,8 +73,8 @@ public:
     void learn(In<R> gradient, double temperature, double rate) {
         for (std::size_t l = 0; l < owns_.size(); ++l) {
             double along = 0;
-            for_each_range(l, [&](Range r) {
-                for (std::size_t j = r.begin; j < r.end; ++j)
+            for_each_range(l, [&](Range r, bool of_buffers) {
+                for (std::size_t j = r.begin; !of_buffers && j < r.end; ++j)  // what those take is no slope
                     along += static_cast<double>(gradient[j]) *
                              (static_cast<double>(used_[j]) - static_cast<double>(idle_[j]));
             });
@@ -88,12 +88,13 @@ private:
     template <class F>
     void for_each_range(std::size_t layer, F&& f) const {
         for (std::size_t i = 0; i < layout_.size(); ++i)
-            if (layer_of_[i] == layer) f(Range{layout_[i].offset, layout_[i].end()});
+            if (layer_of_[i] == layer)
+                f(Range{layout_[i].offset, layout_[i].end()}, layout_[i].part == Part::buffer);
     }
     void turn(std::size_t layer, bool own) {
         if (own == (owns_[layer] != 0)) return;
         owns_[layer] = own;
-        for_each_range(layer, [&](Range r) {
+        for_each_range(layer, [&](Range r, bool) {
             std::swap_ranges(used_.data() + r.begin, used_.data() + r.end, idle_.data() + r.begin);
         });
     }

@@ -55,11 +55,11 @@ struct MaskedUp {
     Id from = 0;
 };
 
-// A bit for each parameter, and a weight left in every tensor.
+// A bit for each parameter, a weight left in every tensor, and all running statistics.
 inline bool is_mask_of(const Mask& mask, Layout layout) {
     if (mask.size() != dimension(layout)) return false;
     for (const Segment& s : layout)
-        if (s.size() > 0 && count_in(mask, range_of(s)) == 0) return false;
+        if (s.size() > 0 && count_in(mask, range_of(s)) < (s.part == Part::buffer ? s.size() : 1)) return false;
     return true;
 }
 
@@ -148,6 +148,7 @@ inline void require_mask(const Mask& mask, Layout layout, const char* made_by) {
         if (s.size() > 0 && count_in(mask, range_of(s)) == 0)
             throw ConfigError("masking: " + std::string(made_by) + " leaves no active weight in " +
                               std::string(s.name.view()) + " (" + std::to_string(s.size()) + " weights)");
+    require_buffers(mask, layout);
 }
 
 template <class Fold, class R>
