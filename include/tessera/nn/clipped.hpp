@@ -80,11 +80,9 @@ public:
         for (std::size_t i = 0; i < graph_.size(); ++i)
             if (graph_.nodes[i].shared && graph_.nodes[i].owner == i && selects(graph_.nodes[i])) shared(i, factors);
         bool finite = true;
-        const double n = static_cast<double>(batch);
         for (std::size_t e = 0; e < batch; ++e) {
-            const double squared = factors[e] * n * n;  // the loss is the mean over the batch
-            finite = finite && std::isfinite(squared);
-            factors[e] = std::isfinite(squared) ? n * clip_.factor(squared) : lost;
+            finite = finite && std::isfinite(factors[e]);
+            factors[e] = std::isfinite(factors[e]) ? clip_.factor(factors[e]) : lost;
         }
         return finite;
     }
@@ -199,8 +197,15 @@ double clipped_sum(const Graph<R>& graph, const R* w, const Batch<R>& batch, con
     {
         ClippedPass<R> pass(graph, w, batch, clip);
         double value = 0;
-        const auto of_batch = [&](Out<R> z) { return loss(batch, z); };
-        if (pass.factors(of_batch, factors.data(), &value)) {
+        // Example by example: the slope of a mean is divided by the batch before the label's 1 is taken off, which of an
+        // example that is nearly right leaves other bits, and clipping makes small gradients as large as all others.
+        const auto of_each = [&](Out<R> z) {
+            const std::size_t each = z.size() / batch.size();
+            double sum = 0;
+            for (std::size_t i = 0; i < batch.size(); ++i) sum += loss(batch.part(i, 1), z.subspan(i * each, each));
+            return sum / static_cast<double>(batch.size());
+        };
+        if (pass.factors(of_each, factors.data(), &value)) {
             pass.sum(factors.data(), out.data());
             return value;
         }

@@ -136,6 +136,7 @@ public:
         return whole;
     }
     double clipped_sum(In<R> w, const Batch<R>& batch, const Clip<R>& clip, Out<R> out) const {
+        if (!graph_->apart) throw ConfigError(tessera::detail::examples_meet);
         const auto loss = [this](const Batch<R>& b, Out<R> z) { return loss_.gradient(b, z, {positions(), true}); };
         return detail::clipped_sum(*graph_, w.data(), batch, clip,
                                    FunctionRef<double(const Batch<R>&, Out<R>)>(loss), out);
