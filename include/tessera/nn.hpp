@@ -9,7 +9,6 @@
 #include <tessera/nn/backend.hpp>
 #include <tessera/nn/batch_norm.hpp>
 #include <tessera/nn/blend.hpp>
-#include <tessera/nn/carried.hpp>
 #include <tessera/nn/clipped.hpp>
 #include <tessera/nn/conv.hpp>
 #include <tessera/nn/conv_zoo.hpp>

@@ -49,6 +49,12 @@ struct BehindRecipe {  // a layer without parameters first
 };
 template <class R>
 using Behind = Fixed<BehindRecipe, R>;
+struct AroundRecipe {  // one value read in blocks and by rows, so that slopes are added up in blocks
+    static constexpr Shape in = 12;
+    static constexpr auto layers = chain(Linear{14}, Relu{}, residual(chain(Linear{14}, Relu{})), Linear{3});
+};
+template <class R>
+using Around = Fixed<AroundRecipe, R>;
 
 Mask random_mask(std::size_t size, double density, std::uint64_t seed) {
     Mask mask(size);
@@ -134,6 +140,7 @@ TEST_CASE_TEMPLATE("L-SPA-7: sparse arithmetic is dense arithmetic on zero-fille
                 check_against_dense<Deep<R>>(40, density, how);
                 check_against_dense<Small<R>>(3, density, how);
                 check_against_dense<Behind<R>>(130, density, how);
+                check_against_dense<Around<R>>(20, density, how);
             }
     });
     for (const std::size_t examples : {1u, 16u, 17u, 128u, 129u})

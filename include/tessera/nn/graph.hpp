@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
+#include <tessera/core/arena.hpp>
 #include <tessera/core/batch.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/layout.hpp>
@@ -47,36 +47,51 @@ public:
         if (in.size() == 0) throw ConfigError("nn: a width is 0; each must be at least 1");
         shapes.push_back(in);
         (*this)(layers, 0);
-        finish();
+        finish(Mode::route_all);
+    }
+
+    // A rewrite: another list with the input and the backend of `of`, whose layers f(list) adds. It trains and
+    // predicts; nobody asks it for features, clipped sums or routes. masked.hpp is one; neighbours that become one layer
+    // would be another.
+    template <class F>
+    Graph(const Graph& of, const F& f) : on(of.on) {
+        shapes.push_back(of.shapes.front());
+        f(*this);
+        finish(Mode::train);
     }
 
     // What recipes ask of a builder (recipe.hpp).
     template <class L>
-    int put(const L& layer, std::span<const int> from, Tie* tie = nullptr) {
+    int put(L layer, std::span<const int> from, Tie* tie = nullptr) {
         if constexpr (check_layer<L, R>()) {
-            auto op = std::make_shared<OpOf<R, L>>(layer);
-            op->spec = detail::spec_of(layer, from, shapes, path_);
-            const Spec& s = op->spec;  // of the heap, so it stays where it is
-            Node<R> node{std::move(op), sources.size(), parameters, nodes.size()};
-            if (tie && tie->at != Tie::none) {
-                node.owner = tie->at;
-                node.w = nodes[tie->at].w;
-                node.shared = nodes[tie->at].shared = true;
-                if (nodes[tie->at].spec().parameters != s.parameters)
-                    throw ConfigError(
-                        "nn: layers that share parameters must have the same ones; does the shape change?");
-            } else {
-                if (tie) tie->at = nodes.size();
-                if (s.parameters > std::numeric_limits<std::size_t>::max() / 64 - parameters)
-                    throw ConfigError("nn: these are more parameters than memory can hold");
-                for (std::size_t k = 0; k < s.parts; ++k)
-                    segments.push_back(placed(s.segments[k], prefix_.view(), parameters));
-                parameters += s.parameters;
-            }
-            shapes.push_back(s.out);
-            sources.insert(sources.end(), from.begin(), from.end());
-            nodes.push_back(std::move(node));
+            const Spec spec = detail::spec_of(layer, from, shapes, path_);
+            auto op = std::allocate_shared<OpOf<R, L>>(ArenaAllocator<OpOf<R, L>>(), std::move(layer));
+            op->spec = spec;
+            return add(std::move(op), from, tie);
         }
+        return 0;
+    }
+    // A layer that knows its shapes.
+    int add(std::shared_ptr<const Op<R>> op, std::span<const int> from, Tie* tie = nullptr) {
+        const Spec& s = op->spec;  // of the heap, so it stays where it is
+        Node<R> node{std::move(op), sources.size(), parameters, nodes.size()};
+        if (tie && tie->at != Tie::none) {
+            node.owner = tie->at;
+            node.w = nodes[tie->at].w;
+            node.shared = nodes[tie->at].shared = true;
+            if (nodes[tie->at].spec().parameters != s.parameters)
+                throw ConfigError("nn: layers that share parameters must have the same ones; does the shape change?");
+        } else {
+            if (tie) tie->at = nodes.size();
+            if (s.parameters > std::numeric_limits<std::size_t>::max() / 64 - parameters)
+                throw ConfigError("nn: these are more parameters than memory can hold");
+            for (std::size_t k = 0; k < s.parts; ++k)
+                segments.push_back(placed(s.segments[k], prefix_.view(), parameters));
+            parameters += s.parameters;
+        }
+        shapes.push_back(s.out);
+        sources.insert(sources.end(), from.begin(), from.end());
+        nodes.push_back(std::move(node));
         return static_cast<int>(nodes.size());
     }
     template <class L>
@@ -117,6 +132,10 @@ public:
     std::size_t inputs() const { return shapes.front().size(); }
     std::size_t outputs() const { return shapes.back().size(); }
     std::size_t positions() const { return shapes.back().positions(); }
+    // Examples that rooms are for.
+    std::size_t pitch(std::size_t batch) const {
+        return lanes == 1 ? batch : std::max<std::size_t>((batch + lanes - 1) / lanes, 1) * lanes;
+    }
     const Plan& plan(Mode m) const { return plans[static_cast<std::size_t>(m)]; }
     std::span<const Stage> stages_of(Mode m) const {
         return m == Mode::route_all ? std::span<const Stage>(&whole, 1) : std::span<const Stage>(stages);
@@ -156,19 +175,20 @@ public:
     }
 
     const Backend<R>* on;
-    std::vector<Node<R>> nodes;
-    std::vector<int> sources;
-    std::vector<Shape> shapes;
-    std::vector<Segment> segments;
-    std::vector<Stage> stages;
+    Vec<Node<R>> nodes;
+    Vec<int> sources;
+    Vec<Shape> shapes;
+    Vec<Segment> segments;
+    Vec<Stage> stages;
     Stage whole{};
     int features = 0;  // the value that the last element of the outermost chain reads
     std::size_t parameters = 0;
-    std::vector<std::uint32_t> readers;      // by value
-    std::vector<std::uint8_t> first_writer;  // by source: this reader is the first to write the slope
-    std::vector<std::uint8_t> trains;        // by value: something at or below it has parameters
+    Vec<std::uint32_t> readers;      // by value
+    Vec<std::uint8_t> first_writer;  // by source: this reader is the first to write the slope
+    Vec<std::uint8_t> trains;        // by value: something at or below it has parameters
     std::array<Plan, modes> plans{};
     std::size_t most_parameters = 0, shared_parameters = 0;
+    std::size_t lanes = 1;    // rooms are for a multiple of so many examples
     bool apart = true;        // no example meets another
     bool reads_rows = false;  // the one reader of the input takes rows where they lie
     bool reads_bytes = false;
@@ -188,13 +208,14 @@ private:
                               ", which is no word: the model knows " + std::to_string(words) + ", named from 0");
         }
     }
-    void finish() {
+    // With plans for all modes up to `last`.
+    void finish(Mode last) {
         if (nodes.empty()) throw ConfigError("nn: a network needs at least one layer");
         detail::name_parts(segments);
         first_writer.assign(sources.size(), 0);
         trains.assign(shapes.size(), 0);
         readers.assign(shapes.size(), 0);
-        std::vector<Use> uses;
+        Vec<Use> uses;
         for (std::size_t i = 0; i < size(); ++i) {
             Node<R>& n = nodes[i];
             uses.push_back({&n.op->spec, from(i)});
@@ -214,7 +235,7 @@ private:
                 n.sum = nodes[n.owner].sum;
             }
         }
-        std::vector<std::uint8_t> written(shapes.size(), 0);
+        Vec<std::uint8_t> written(shapes.size(), 0);
         for (std::size_t k = sources.size(); k-- > 0;)
             first_writer[k] = !std::exchange(written[static_cast<std::size_t>(sources[k])], std::uint8_t{1});
         for (std::size_t v = 1; v < size(); ++v)
@@ -225,7 +246,7 @@ private:
         reads_words = readers[0] == 1 && nodes[0].spec().words > 0;
         whole = {0, size(), parameters > 0};
         if (stages.empty()) stages.push_back(whole);
-        for (std::size_t m = 0; m < modes; ++m) {
+        for (std::size_t m = 0; m <= static_cast<std::size_t>(last); ++m) {
             const auto mode = static_cast<Mode>(m);
             plans[m] = detail::Planner(mode, uses, shapes, stages_of(mode), features, first_writer).plan();
         }

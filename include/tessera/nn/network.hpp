@@ -15,6 +15,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <utility>
 
 #include <tessera/contracts/judgement.hpp>
 #include <tessera/contracts/model.hpp>
@@ -45,6 +46,8 @@ public:
     template <class L>
     Network(Shape in, const L& layers, const Loss& loss, const Backend<R>& on = backend_for<R>())
         : graph_(std::make_shared<const Graph<R>>(in, layers, on)), loss_(loss) {}
+    // Of a rewritten list.
+    Network(std::shared_ptr<const Graph<R>> graph, const Loss& loss) : graph_(std::move(graph)), loss_(loss) {}
 
     Layout layout() const { return graph_->segments; }
     std::size_t input_width() const { return graph_->inputs(); }

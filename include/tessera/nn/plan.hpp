@@ -12,8 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
+#include <tessera/core/arena.hpp>
 #include <tessera/nn/layer.hpp>
 
 namespace tessera::nn {
@@ -42,9 +42,9 @@ struct Plan {
     using Offset = std::uint32_t;
     // Lane 0 is the network; lanes 1 and 2 are the branches of a block. Their slopes share the places of lane 1; in
     // lane 2 is what the second branch says about the input of its block.
-    std::array<std::vector<Offset>, 3> value{}, notes{}, slope{};
-    std::vector<Offset> added;        // by source: where a slope waits that is added to another
-    std::vector<Offset> batch_notes;  // behind all that is counted per example
+    std::array<Vec<Offset>, 3> value{}, notes{}, slope{};
+    Vec<Offset> added;        // by source: where a slope waits that is added to another
+    Vec<Offset> batch_notes;  // behind all that is counted per example
     std::size_t each = 0, once = 0;   // numbers per example, numbers per batch
     std::size_t branches = 1;         // with numbers per batch of their own
     std::size_t each_slope = 0;       // of the room for slopes, where they have one
@@ -55,7 +55,7 @@ struct Plan {
         Offset at, size;
         bool slopes;
     };
-    std::vector<Room> rooms;
+    Vec<Room> rooms;
 
     std::size_t size(std::size_t batch) const { return batch * each + branches * once; }
     std::size_t slopes(std::size_t batch) const { return batch * each_slope; }
@@ -85,7 +85,7 @@ public:
         p.each = place(false);
         p.branches = routes() ? 2 : 1;
         p.each_slope = routes() ? place(true) : 0;
-        const auto offsets = [&](std::vector<Plan::Offset>& to, std::size_t first, std::size_t count) {
+        const auto offsets = [&](Vec<Plan::Offset>& to, std::size_t first, std::size_t count) {
             for (std::size_t k = first; k < first + count; ++k) to.push_back(lives_[root(k)].at);
         };
         for (std::size_t lane = 0; lane < 3; ++lane) offsets(p.value[lane], value(lane, 0), shapes_.size());
@@ -221,16 +221,17 @@ private:
     }
 
     std::size_t place(bool slopes) {
-        std::vector<std::size_t> order, done;
+        Vec<std::size_t> order, done;
         for (std::size_t k = 0; k < lives_.size(); ++k)
             if (lives_[k].with < 0 && lives_[k].size > 0 && (!routes() || lives_[k].slope == slopes))
                 order.push_back(k);
-        std::stable_sort(order.begin(), order.end(),
-                         [&](std::size_t a, std::size_t b) { return lives_[a].size > lives_[b].size; });
+        std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {  // stable_sort asks the heap
+            return lives_[a].size != lives_[b].size ? lives_[a].size > lives_[b].size : a < b;
+        });
         std::size_t most = 0;
         for (const std::size_t k : order) {
             Life& own = lives_[k];
-            std::vector<std::array<Plan::Offset, 2>> taken;
+            Vec<std::array<Plan::Offset, 2>> taken;
             for (const std::size_t other : done)
                 if (const Life& l = lives_[other]; l.from <= own.to && own.from <= l.to)
                     taken.push_back({l.at, l.at + l.size});
@@ -253,7 +254,7 @@ private:
     std::span<const std::uint8_t> first_writer_;
     int end_;
     std::size_t sources_;
-    std::vector<Life> lives_;
+    Vec<Life> lives_;
 };
 
 }  // namespace detail

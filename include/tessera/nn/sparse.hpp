@@ -2,15 +2,16 @@
 // A model on the active coordinates of a mask, as an objective in those alone: f(m o w) in the packed values of w.
 //
 // Parameters, gradients and messages are packed, so every rule works on them as they are, and clipping sees the masked
-// gradient (D-SPA-2). Made once a visit; model and mask must outlive it. A network runs layer by layer
-// (nn/masked.hpp); any other model, and one no layer of which gains by it, on zero-filled
-// weights.
+// gradient (D-SPA-2). Made once a visit; model and mask must outlive it. A network becomes one over the packed
+// values (nn/masked.hpp); any other model, and one no layer of which gains by it, runs on zero-filled weights.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <type_traits>
+#include <utility>
 
 #include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/sparse.hpp>
@@ -19,6 +20,7 @@
 #include <tessera/core/offers.hpp>
 #include <tessera/kernels/expand.hpp>
 #include <tessera/nn/masked.hpp>
+#include <tessera/nn/network.hpp>
 
 namespace tessera::nn {
 
@@ -39,24 +41,23 @@ inline Vec<Segment> packed_layout(Layout layout, const Mask& mask) {
     return segments;
 }
 
-struct NoForm {
-    static constexpr bool exists = false;
-};
 template <class M>
-struct FormOf {
-    using type = NoForm;
-};
+concept Listed = requires(const M model) { model.graph(); };
+
+// The network of a list, as a model.
 template <class M>
-    requires requires(const M model) { model.graph(); }
-struct FormOf<M> {
-    using type = MaskedForm<M>;
+struct ListedForm {
+    using type = Network<real<M>, typename M::Objective>;
 };
+struct NoForm {};
 
 }  // namespace detail
 
-// Form: how the model's layers run by themselves, where they do.
-template <Model M, class Form = typename detail::FormOf<M>::type>
+template <Model M>
 class Sparse {
+    static constexpr bool listed = detail::Listed<M>;
+    using Form = typename std::conditional_t<listed, detail::ListedForm<M>, std::type_identity<detail::NoForm>>::type;
+
 public:
     using Real = real<M>;
     static constexpr auto offers = offer::fused | offer::forward_flops;
@@ -66,70 +67,46 @@ public:
            [[maybe_unused]] Arithmetic how = Arithmetic::table)
         : model_(&model), mask_(&mask), segments_(detail::packed_layout(model.layout(), mask)), active_(mask.count()) {
         require_buffers(mask, model.layout());
-        if constexpr (Form::exists) layers_ = Form::plan(model, mask, batch, how);
+        if constexpr (listed)
+            if (auto list = detail::masked(model.graph(), mask, batch, how))
+                form_.emplace(std::move(list), model.objective());
     }
 
     Layout layout() const { return segments_; }
     std::size_t outputs() const { return model_->outputs(); }
     double forward_flops() const {
-        if constexpr (Form::exists) return Form::flops(*model_, *mask_);
+        if constexpr (listed) return detail::masked_flops(model_->graph(), *mask_);
         else if constexpr (CountedModel<M>)
             return model_->forward_flops() * static_cast<double>(active_) / static_cast<double>(mask_->size());
         else return 0;
     }
 
     double gradient(In<Real> packed, const Batch<Real>& batch, Out<Real> out) const {
-        if constexpr (Form::exists)
-            if (layered()) {
-                typename Form::Run run(*model_, *mask_, layers_, packed, batch);
-                const double loss = run.loss();
-                run.backward(packed.data(), out.data());
-                return loss;
-            }
+        if constexpr (listed)
+            if (form_) return form_->gradient(packed, batch, out);
         if (full()) return model_->gradient(packed, batch, out);
         Vec<Real> dense(mask_->size());
         const double loss = filled_gradient(packed, batch, dense);
-        detail::gather_active(*mask_, 0, mask_->size(), dense.data(), out.data());
+        detail::Active{mask_, {0, mask_->size()}}.gather(static_cast<const Real*>(dense.data()), out.data());
         return loss;
     }
     void predict(In<Real> packed, const Batch<Real>& batch, Out<Real> out) const {
-        if constexpr (Form::exists)
-            if (layered()) {
-                typename Form::Run run(*model_, *mask_, layers_, packed, batch);
-                std::copy_n(run.outputs().data(), run.outputs().size(), out.begin());
-                Form::to_predictions(*model_, out.first(run.outputs().size()));
-                return;
-            }
+        if constexpr (listed)
+            if (form_) return form_->predict(packed, batch, out);
         if (full()) model_->predict(packed, batch, out);
         else model_->predict(whole(packed), batch, out);
     }
 
-    // Where layers run by themselves, or nothing is missing. A scope must not cut a layer in two; running statistics
-    // move apart from the rest.
+    // Where layers run by themselves, or nothing is missing. A scope must not cut a layer in two.
     bool fuses([[maybe_unused]] const Step<Real>& s) const {
-        if constexpr (Form::exists)
-            if (layered()) {
-                bool whole = s.clip == 0 && !s.terms.active && !has_buffers(segments_);
-                for (const auto& layer : layers_)
-                    whole = whole && (s.terms.on.covers(layer.packed) || !s.terms.on.touches(layer.packed));
-                return whole;
-            }
+        if constexpr (listed)
+            if (form_) return form_->fuses(s);
         if constexpr (FusedModel<M>) return full() && model_->fuses(s);
         else return false;
     }
     double step(Out<Real> packed, const Batch<Real>& batch, const Step<Real>& s) const {
-        if constexpr (Form::exists)
-            if (layered()) {
-                typename Form::Run run(*model_, *mask_, layers_, packed, batch);
-                const double loss = run.loss();
-                const kernels::UpdatePulls<Real> pulls{s.terms.pull != 0 ? s.terms.toward.data() : nullptr,
-                                                       s.terms.also.data(),
-                                                       s.momentum != 0 ? s.velocity->data() : nullptr};
-                const kernels::UpdateNumbers<Real> numbers{Real(s.rate), Real(s.decay), Real(s.terms.pull),
-                                                           Real(s.momentum)};
-                run.step(packed.data(), {pulls, numbers}, s.terms.on);
-                return loss;
-            }
+        if constexpr (listed)
+            if (form_) return form_->step(packed, batch, s);
         if constexpr (FusedModel<M>) return model_->step(packed, batch, s);
         else return 0;
     }
@@ -137,9 +114,10 @@ public:
     // The gradient in every coordinate of the model, at the point with zeros in place: what a mask search ranks. A
     // network needs no second vector of its size.
     double full_gradient(In<Real> packed, const Batch<Real>& batch, Out<Real> dense) const {
-        if constexpr (Form::exists) {
+        if constexpr (listed) {
             fill(packed, dense.data());
-            return Form::gradient_in_place(*model_, batch, dense.data());
+            const auto loss = [&](Out<Real> z) { return model_->objective().gradient(batch, z, {model_->positions()}); };
+            return detail::gradient_in_place(model_->graph(), batch, loss, dense.data());
         } else {
             return filled_gradient(packed, batch, dense);
         }
@@ -164,19 +142,18 @@ private:
             kernels::expand(&from, mask_->words().data() + j / 64, dense + j, dense + j, n);
         }
     }
-    bool layered() const { return !layers_.empty(); }
     bool full() const { return active_ == mask_->size(); }
 
     const M* model_;
     const Mask* mask_;
     Vec<Segment> segments_;
     std::size_t active_;
-    Vec<detail::SparseLayer> layers_;
+    std::optional<Form> form_;
 };
 
 // A model that brings its own form is asked for it.
 template <SparseModel M>
-class Sparse<M, detail::NoForm> {
+class Sparse<M> {
 public:
     using Real = real<M>;
     static constexpr auto offers = offer::fused | offer::forward_flops;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The one walk over a network, and the passes that are made of it.
+// The one walk over a list of layers, and the passes that are made of it.
 //
 //   Walk walk(graph, batch, mode, scope)
 //   walk.forward(first, last, lane)               layers [first, last) in order
@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -73,7 +74,8 @@ private:
         if (x_.size() == 0) return;
         R* to = x_.data() + i * width_;
         batch.fetch(i + 2);
-        if (const auto* bytes = batch.bytes(i))
+        if (const R* row = batch.row(i)) std::memcpy(to, row, width_ * sizeof(R));
+        else if (const auto* bytes = batch.bytes(i))
             kernels::widen_bytes(bytes, to, width_, R(batch.examples().shift), R(batch.examples().scale));
         else batch.read(i, Out<R>(to, width_));
     }
@@ -115,14 +117,15 @@ class Walk {
 public:
     Walk(const Graph<R>& graph, const Batch<R>& batch, Mode mode, const Where* on = nullptr)
         : Walk(graph, batch, mode, on, nullptr) {}
-    // In a room of the caller's, of plan(mode).size(batch.size()) numbers.
+    // In a room of the caller's, of plan(mode).size(pitch) numbers.
     Walk(const Graph<R>& graph, const Batch<R>& batch, Mode mode, const Where* on, R* room)
         : graph_(&graph),
           plan_(&graph.plan(mode)),
           batch_(batch),
           source_(graph, batch),
-          room_(room ? 0 : plan_->size(batch.size())),
-          slopes_(plan_->slopes(batch.size())),
+          pitch_(graph.pitch(batch.size())),
+          room_(room ? 0 : plan_->size(pitch_)),
+          slopes_(plan_->slopes(pitch_)),
           wanted_(on && !on->everything() ? graph.shapes.size() : 0),
           place_(room ? room : room_.data()) {
         if (graph.poison && !room) std::fill_n(room_.data(), room_.size(), std::numeric_limits<R>::quiet_NaN());
@@ -150,13 +153,13 @@ public:
     // What came out of layer v - 1.
     R* value(const Lane<R>& l, std::size_t v) const {
         if (v == l.last && l.output) return l.output;
-        return l.room + plan_->value[l.index][v] * l.batch;
+        return l.room + plan_->value[l.index][v] * pitch_;
     }
     R* slope(const Lane<R>& l, std::size_t v) const {
-        return l.slopes + plan_->slope[l.index == 0 ? 0 : 1][v] * l.batch;
+        return l.slopes + plan_->slope[l.index == 0 ? 0 : 1][v] * pitch_;
     }
     // Where the slope of what a block reads waits, as its second branch has it.
-    R* second_slope(const Lane<R>& l, std::size_t v) const { return l.slopes + plan_->slope[2][v] * l.batch; }
+    R* second_slope(const Lane<R>& l, std::size_t v) const { return l.slopes + plan_->slope[2][v] * pitch_; }
     R* outputs(const Lane<R>& l) const { return value(l, size()); }
     R* output_slopes(const Lane<R>& l) const { return slope(l, size()); }
     bool wanted(std::size_t v) const { return wanted_.size() > 0 ? wanted_[v] : graph_->trains[v]; }
@@ -179,9 +182,9 @@ public:
         if (static_cast<std::size_t>(from[0]) == l.first) p.rows = l.input;
         else p.rows.matrix = p.xs[0];
         p.y = value(l, i + 1);
-        p.notes = l.room + plan_->notes[l.index][i] * l.batch;
-        p.noted = l.batch;
-        p.batch_notes = l.room + plan_->each * l.batch + plan_->batch_notes[i] + (l.index == 2 ? plan_->once : 0);
+        p.notes = l.room + plan_->notes[l.index][i] * pitch_;
+        p.noted = pitch_;
+        p.batch_notes = l.room + plan_->each * pitch_ + plan_->batch_notes[i] + (l.index == 2 ? plan_->once : 0);
         return p;
     }
 
@@ -212,14 +215,14 @@ public:
             for (std::size_t k = 0; k < from.size(); ++k) {
                 const auto v = static_cast<std::size_t>(from[k]);
                 if (v == l.first ? !l.input_slope : !wanted(v)) continue;
-                p.dxs[k] = graph_->first_writer[k0 + k] ? slope_below(l, v) : l.slopes + plan_->added[k0 + k] * l.batch;
+                p.dxs[k] = graph_->first_writer[k0 + k] ? slope_below(l, v) : l.slopes + plan_->added[k0 + k] * pitch_;
             }
             take(i, p);
             for (std::size_t k = 0; k < from.size(); ++k) {
                 const auto v = static_cast<std::size_t>(from[k]);
-                if (p.dxs[k] && !graph_->first_writer[k0 + k])
+                if (p.dxs[k] && !graph_->first_writer[k0 + k])  // all of blocks; rows past the batch are nobody's
                     kernels::axpy(R(1), static_cast<const R*>(p.dxs[k]), slope_below(l, v),
-                                  l.batch * graph_->shapes[v].size());
+                                  pitch_ * graph_->shapes[v].size());
             }
             if (graph_->poison) forget(static_cast<int>(2 * size() - i), l);
         }
@@ -246,7 +249,7 @@ private:
     void forget(int time, const Lane<R>& l) const {
         for (const auto& room : plan_->rooms)
             if (room.to == time && l.index == 0)
-                std::fill_n((room.slopes ? l.slopes : l.room) + room.at * l.batch, room.size * l.batch,
+                std::fill_n((room.slopes ? l.slopes : l.room) + room.at * pitch_, room.size * pitch_,
                             std::numeric_limits<R>::quiet_NaN());
     }
 
@@ -254,6 +257,7 @@ private:
     const Plan* plan_;
     const Batch<R>& batch_;
     Source<R> source_;
+    std::size_t pitch_;
     Scratch<R> room_, slopes_;
     Scratch<std::uint8_t> wanted_;
     R* place_;
