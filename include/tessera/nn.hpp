@@ -28,6 +28,7 @@
 #include <tessera/nn/plan.hpp>
 #include <tessera/nn/prox.hpp>
 #include <tessera/nn/recipe.hpp>
+#include <tessera/nn/recurrence.hpp>
 #include <tessera/nn/recurrent.hpp>
 #include <tessera/nn/routed.hpp>
 #include <tessera/nn/routing.hpp>

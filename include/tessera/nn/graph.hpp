@@ -142,8 +142,20 @@ public:
     }
     std::size_t blocks(Mode m) const {
         std::size_t n = 0;
-        for (const Stage& s : stages_of(m)) n += s.block;
+        for (const Stage& s : stages_of(m)) n += questions(m, s);
         return n;
+    }
+    // Whether a stage is one layer that mixes by itself, and how often a stage asks its gate.
+    bool mixes(Mode m, const Stage& s) const {
+        return m == Mode::route && s.block && s.last == s.first + 1 && nodes[s.first].spec().asks > 0;
+    }
+    bool mixes(Mode m) const {
+        for (const Stage& s : stages_of(m))
+            if (mixes(m, s)) return true;
+        return false;
+    }
+    std::size_t questions(Mode m, const Stage& s) const {
+        return mixes(m, s) ? nodes[s.first].spec().asks : s.block ? 1 : 0;
     }
     // Whether layer i alone reads what comes before it, and takes rows where they lie.
     bool reads_rows_at(std::size_t i) const {

@@ -9,6 +9,21 @@
 
 namespace tessera::nn {
 
+namespace detail {
+
+// Exact where it can be: q0 = 1 gives the first branch, q0 = 0 the second, equal branches give themselves.
+template <class R>
+void mix_rows(const R* global, const R* local, const R* q0, R* to, std::size_t rows, std::size_t width) {
+    for (std::size_t i = 0; i < rows; ++i, global += width, local += width, to += width) {
+        const bool more = q0[i] >= R(0.5);
+        const R *near = more ? global : local, *far = more ? local : global;
+        const R share = more ? 1 - q0[i] : q0[i];
+        for (std::size_t k = 0; k < width; ++k) to[k] = near[k] + share * (far[k] - near[k]);
+    }
+}
+
+}  // namespace detail
+
 // y = x(0) + x(1)
 struct Add {
     static constexpr Offers offers = offer::nothing;

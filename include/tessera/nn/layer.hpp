@@ -15,6 +15,9 @@
 //   offer::factors   Factors<R> factors(const Pass<R>&, std::size_t example, R* room) const
 //                    the weight gradient of one example as a product of two thin matrices, at most `positions` rows
 //                    high
+//   offer::mixes     void mix_forward(const Pass<R>& g, const Pass<R>& l, R* y, Routing<R>&, std::size_t first) const
+//                    void mix_backward(const Pass<R>& g, const Pass<R>& l, const R* dy, Routing<R>&, std::size_t first)
+//                    const: a block of routing that asks Spec::asks times by itself (recurrence.hpp)
 //
 // A layer that offers nothing still trains in fused steps, is clipped, masked, routed and frozen: the passes (walk.hpp,
 // clipped.hpp, masked.hpp, routing.hpp) have an answer for every layer. Sizes come from what a layer reads, so one
@@ -33,6 +36,11 @@
 #include <tessera/kernels/vector.hpp>
 #include <tessera/nn/backend.hpp>
 #include <tessera/nn/shape.hpp>
+
+namespace tessera {
+template <class R>
+class Routing;  // contracts/routable.hpp
+}
 
 namespace tessera::nn {
 
@@ -75,6 +83,7 @@ struct Spec {
     std::array<std::size_t, most_notes> note_sizes{};
     std::size_t note_count = 0, notes = 0;  // kinds of notes, and the numbers in them, per example
     std::size_t batch_notes = 0;            // numbers left for backward that belong to the batch
+    std::size_t asks = 0;                   // questions to a gate of a layer that mixes by itself (offer::mixes)
     Reads backward_reads = Reads::both;
     bool in_place = false;    // y may lie where x lies, and dx where dy lies
     bool pointwise = false;   // acts number by number, so their order does not matter
@@ -180,10 +189,12 @@ struct Factors {
 namespace detail {
 
 struct LayerNames {
-    int step, factors;
+    int step, factors, mix_forward, mix_backward;
 };
 template <class L> concept names_step = !requires { &tessera::detail::Probed<L, LayerNames>::step; };
 template <class L> concept names_factors = !requires { &tessera::detail::Probed<L, LayerNames>::factors; };
+template <class L> concept names_mix_forward = !requires { &tessera::detail::Probed<L, LayerNames>::mix_forward; };
+template <class L> concept names_mix_backward = !requires { &tessera::detail::Probed<L, LayerNames>::mix_backward; };
 
 }  // namespace detail
 
@@ -197,6 +208,10 @@ consteval bool layer_is_spelt() {
                       "tessera::nn: `step` must be a member of the layer and be listed in its `offers`, or neither");
         static_assert(agrees<L>(nn::detail::names_factors<L>, offer::factors),
                       "tessera::nn: `factors` must be a member of the layer and be listed in its `offers`, or neither");
+        static_assert(agrees<L>(nn::detail::names_mix_forward<L>, offer::mixes) &&
+                          agrees<L>(nn::detail::names_mix_backward<L>, offer::mixes),
+                      "tessera::nn: a layer that lists `mixes` in its `offers` has `mix_forward` and `mix_backward`, and "
+                      "no other has");
     }
     return true;
 }
@@ -243,6 +258,9 @@ public:
     virtual void backward(const Pass<R>&) const = 0;
     virtual void step(const Pass<R>&, R* w, const Update<R>&) const = 0;
     virtual Factors<R> factors(const Pass<R>&, std::size_t example, R* room) const = 0;
+    virtual void mix_forward(const Pass<R>& g, const Pass<R>& l, R* y, Routing<R>&, std::size_t first) const = 0;
+    virtual void mix_backward(const Pass<R>& g, const Pass<R>& l, const R* dy, Routing<R>&,
+                              std::size_t first) const = 0;
 };
 template <class R, class L>
 class OpOf final : public Op<R> {
@@ -259,6 +277,15 @@ public:
                        [[maybe_unused]] R* room) const override {
         if constexpr (L::offers.has(offer::factors)) return layer_.factors(p, example, room);
         else return {};
+    }
+    void mix_forward([[maybe_unused]] const Pass<R>& g, [[maybe_unused]] const Pass<R>& l, [[maybe_unused]] R* y,
+                     [[maybe_unused]] Routing<R>& routing, [[maybe_unused]] std::size_t first) const override {
+        if constexpr (L::offers.has(offer::mixes)) layer_.mix_forward(g, l, y, routing, first);
+    }
+    void mix_backward([[maybe_unused]] const Pass<R>& g, [[maybe_unused]] const Pass<R>& l,
+                      [[maybe_unused]] const R* dy, [[maybe_unused]] Routing<R>& routing,
+                      [[maybe_unused]] std::size_t first) const override {
+        if constexpr (L::offers.has(offer::mixes)) layer_.mix_backward(g, l, dy, routing, first);
     }
 
 private:

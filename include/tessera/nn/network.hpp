@@ -163,6 +163,10 @@ public:
         to_predictions(batch, out);
     }
     void hard_predict(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> out) const {
+        if (graph_->mixes(mode_of(routing.mix))) {  // states of both branches go on, so both are run
+            Chosen<R> chosen(routing);
+            return routed_predict(w_g, w_l, chosen, batch, out);
+        }
         HardPass<R>(*graph_, w_g.data(), w_l.data(), routing, batch)(out.data());
         to_predictions(batch, out);
     }

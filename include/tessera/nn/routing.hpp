@@ -5,6 +5,9 @@
 //
 // Every element of the outermost chain with parameters is a block, whatever it is made of; those without stay between
 // blocks. Draws (dropout) are those of the plain network, so with q0 = 1 every number is the plain network's.
+//
+// A block of one layer that offers `mixes` (a recurrence) asks at every position and mixes its states itself. Where such
+// a block follows another, its local branch goes on from what the local branch before it put out.
 #pragma once
 
 #include <algorithm>
@@ -18,21 +21,6 @@
 namespace tessera::nn {
 
 constexpr Mode mode_of(MixAt mix) { return mix == MixAt::output ? Mode::route_all : Mode::route; }
-
-namespace detail {
-
-// Exact where it can be: q0 = 1 gives the first branch, q0 = 0 the second, equal branches give themselves.
-template <class R>
-void mix_rows(const R* global, const R* local, const R* q0, R* to, std::size_t rows, std::size_t width) {
-    for (std::size_t i = 0; i < rows; ++i, global += width, local += width, to += width) {
-        const bool more = q0[i] >= R(0.5);
-        const R *near = more ? global : local, *far = more ? local : global;
-        const R share = more ? 1 - q0[i] : q0[i];
-        for (std::size_t k = 0; k < width; ++k) to[k] = near[k] + share * (far[k] - near[k]);
-    }
-}
-
-}  // namespace detail
 
 template <class R>
 class MixedPass {
@@ -61,10 +49,13 @@ public:
         const Begun begun_g(graph_), begun_l(graph_);
         const auto stages = graph_.stages_of(mode_);
         std::size_t j = graph_.blocks(mode_);
+        Vec<R> local_slope;  // in what a local branch put out, where another goes on from it
         for (std::size_t s = stages.size(); s-- > 0;) {
             const Stage& stage = stages[s];
-            if (stage.block) {
-                --j;
+            j -= graph_.questions(mode_, stage);
+            if (graph_.mixes(mode_, stage)) {
+                mixed_back(s, j, dw_g, dw_l, local_slope);
+            } else if (stage.block) {
                 if (routing_.wants_gradient()) tell(j, stage);
                 branches_back(j, stage, dw_g, dw_l, begun_g, begun_l);
             } else {
@@ -92,9 +83,27 @@ private:
         if (s.first > 0) l.input = {walk_.value(main_, s.first), nullptr, {}};
         return l;
     }
+    // Whether the local branch of stage s reads what that of the stage before put out.
+    bool goes_on(std::size_t s) const {
+        const auto stages = graph_.stages_of(mode_);
+        return s > 0 && graph_.mixes(mode_, stages[s]) && graph_.mixes(mode_, stages[s - 1]);
+    }
+    Lane<R> branch_of(std::size_t s, bool local) const {
+        const Stage& stage = graph_.stages_of(mode_)[s];
+        Lane<R> l = branch(stage, local);
+        if (local && goes_on(s)) l.input = {walk_.value(l, stage.first), nullptr, {}};
+        return l;
+    }
     void forward(bool known) {
-        std::size_t j = 0;
+        std::size_t j = 0, number = 0;
         for (const Stage& s : graph_.stages_of(mode_)) {
+            const std::size_t at = number++;
+            if (graph_.mixes(mode_, s)) {
+                const Pass<R> g = walk_.pass(s.first, branch_of(at, false)), l = walk_.pass(s.first, branch_of(at, true));
+                graph_.nodes[s.first].op->mix_forward(g, l, walk_.value(main_, s.last), routing_, j);
+                j += graph_.questions(mode_, s);
+                continue;
+            }
             const bool done = known && j == 0;
             if (!s.block) {
                 if (!done) walk_.forward(s.first, s.last, main_);
@@ -124,6 +133,28 @@ private:
             dq0[i] = static_cast<R>(sum);
         }
         routing_.answer(j, {}, In<R>(dq0.data(), walk_.batch()), {});
+    }
+    void mixed_back(std::size_t at, std::size_t j, R* dw_g, R* dw_l, Vec<R>& local_slope) const {
+        const Stage& s = graph_.stages_of(mode_)[at];
+        const Node<R>& n = graph_.nodes[s.first];
+        const bool below = s.first > 0 && graph_.trains[s.first];
+        Pass<R> g = walk_.pass(s.first, branch_of(at, false)), l = walk_.pass(s.first, branch_of(at, true));
+        const Vec<R> own = std::move(local_slope);
+        local_slope = {};
+        l.dy = own.empty() ? nullptr : own.data();
+        g.dw = dw_g ? dw_g + n.w : nullptr;
+        l.dw = dw_l ? dw_l + n.w : nullptr;
+        R* dx = below ? walk_.slope(main_, s.first) : nullptr;
+        g.dxs[0] = dx;
+        if (below && goes_on(at)) {
+            local_slope.resize(walk_.batch() * graph_.shapes[s.first].size());
+            l.dxs[0] = local_slope.data();
+        } else if (below) {
+            l.dxs[0] = walk_.second_slope(main_, s.first);
+        }
+        n.op->mix_backward(g, l, walk_.slope(main_, s.last), routing_, j);
+        if (below && !goes_on(at))
+            kernels::axpy(R(1), static_cast<const R*>(l.dxs[0]), dx, walk_.batch() * graph_.shapes[s.first].size());
     }
     // Nothing below the first block is asked for a gradient.
     void branches_back(std::size_t j, const Stage& s, R* dw_g, R* dw_l, const Begun& begun_g,
@@ -159,6 +190,22 @@ private:
     Walk<R> walk_;
     Lane<R> main_;
     Scratch<R> q0_;
+};
+
+// The answers of a gate as choices: 1 or 0. A tie is global.
+template <class R>
+class Chosen final : public Routing<R> {
+public:
+    explicit Chosen(Routing<R>& asked) : asked_(asked) { this->mix = asked.mix; }
+    bool wants_gradient() const override { return false; }
+    void ask(std::size_t j, In<R> seen, Out<R> q0) override {
+        asked_.ask(j, seen, q0);
+        for (R& q : q0) q = q >= R(0.5) ? R(1) : R(0);
+    }
+    void answer(std::size_t, In<R>, In<R>, Out<R>) override {}
+
+private:
+    Routing<R>& asked_;
 };
 
 // Of each block and example the chosen branch alone. Rows go through each block in two groups, read where they lie;
