@@ -51,9 +51,7 @@ public:
 
     bool leaves_model() const override { return global; }
     tessera::Vec<float> model() const override {
-        if constexpr (requires { run_.setup().method.global(run_.server(), run_.setup().initial); })
-            return run_.setup().method.global(run_.server(), run_.setup().initial);
-        else if constexpr (global) return run_.server().w;
+        if constexpr (global) return tessera::detail::global_parameters(run_);
         else return {};
     }
     void write_models(const std::string& path) const override { tessera::write_models(path, run_); }

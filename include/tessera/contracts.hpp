@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/contracts/capabilities.hpp>
+#include <tessera/contracts/codec.hpp>
 #include <tessera/contracts/divergence.hpp>
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/fold.hpp>

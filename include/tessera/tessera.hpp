@@ -2,6 +2,7 @@
 // Everything that needs no optional component. Programs compile sooner with the headers they use.
 #pragma once
 
+#include <tessera/codec.hpp>
 #include <tessera/contracts.hpp>
 #include <tessera/core.hpp>
 #include <tessera/data.hpp>

@@ -53,6 +53,7 @@ KINDS = {
         "needs_memory": "std::string_view needs_memory() const;",
         "over_budget": "int over_budget(int, int) const;",
         "keep_spent": "void keep_spent(int, int) const;",
+        "decode": "bool decode(int, int) const;",
         "Released": "using Released = int;",
         "Kept": "using Kept = int;",
     }),

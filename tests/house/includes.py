@@ -5,7 +5,7 @@ import re
 
 import self_check
 
-POLICIES = ["rule", "fold", "mask", "gate", "divergence", "order", "prior", "privacy", "sample"]
+POLICIES = ["rule", "fold", "mask", "gate", "divergence", "order", "prior", "privacy", "sample", "codec"]
 BELOW_RUNTIME = ["core", "contracts", "kernels", "interop", "data", "nn", *POLICIES, "exec", "report", "io"]
 
 # room: what its headers may include besides the room itself and the standard library. A name is a room, one header of

@@ -199,7 +199,7 @@ TEST_CASE("a client without training data is served the global model; other inne
     partial.run(2, sample::Everyone{});
     const auto share = partial.data()[1];
     Vec<float> expected(share.test.size() * Toy::classes);
-    const auto w = partial.setup().method.global(partial.server(), partial.setup().initial);
+    const auto w = partial.setup().method.inner.global(partial.server(), partial.setup().initial);
     Net{}.predict(w, Batch<float>(*share.examples, share.test), expected);
     CHECK(same_bits(answers(partial, 1), expected));
 }

@@ -22,7 +22,7 @@ concept SharesServer = WrapsMethod<Me> && std::is_same_v<server_t<Me, R>, server
 template <class Me, class R>
 concept SharesClient = WrapsMethod<Me> && std::is_same_v<client_t<Me, R>, client_t<inner_t<Me>, R>>;
 template <class Me, class M>
-concept SharesDownload = SharesClient<Me, real<M>> && std::is_same_v<down_t<Me, real<M>>, down_t<inner_t<Me>, real<M>>>;
+concept SharesDownload = WrapsMethod<Me> && std::is_same_v<down_t<Me, real<M>>, down_t<inner_t<Me>, real<M>>>;
 template <class Me, class M>
 concept SharesUpload = SharesServer<Me, real<M>> && std::is_same_v<up_t<Me, M>, up_t<inner_t<Me>, M>>;
 
@@ -52,7 +52,7 @@ consteval bool admits_fits() {
         };
         static_assert(callable, "tessera::Method: admits must be callable as bool admits(server, from, upload) const");
         return callable;
-    } else if constexpr (SharesUpload<Me, M>) {
+    } else if constexpr (SharesUpload<Me, M> || (WrapsMethod<Me> && offers_of<Me>().has(offer::decode))) {
         return admits_fits<inner_t<Me>, M>();
     } else {
         static_assert(usual_upload<Me, M>(),
@@ -68,7 +68,7 @@ bool admits_upload(const Me& me, const server_t<Me, real<M>>& server, Id from, c
     if constexpr (offers_of<Me>().has(offer::admits)) {
         return me.admits(server, from, upload);
     } else if constexpr (SharesUpload<Me, M>) {
-        return admits_upload<inner_t<Me>, M>(me.inner, server, from, upload);
+        return admits_upload<inner_t<Me>, M>(inner_of(me), server, from, upload);
     } else if constexpr (requires { row_of(upload).x; }) {
         const auto row = row_of(upload);
         const bool whole = !row.mask && row.x.size() == server.w.size();
@@ -76,6 +76,30 @@ bool admits_upload(const Me& me, const server_t<Me, real<M>>& server, Id from, c
         return (whole || packed) && row.weight >= 0;
     } else {
         return true;
+    }
+}
+
+// What came from outside, as the method that merges reads it: wrappers take off what they put around it, and every
+// layer is judged before the next is opened.
+enum class Opened : unsigned char { well, not_finite, not_admitted };
+template <class Me, class M>
+Opened open_upload(const Me& me, const server_t<Me, real<M>>& server, Id from, up_t<Me, M>&& upload,
+                   merged_t<Me, M>& out) {
+    if constexpr (WrapsMethod<Me> && !names_merge<Me>) {
+        if constexpr (offers_of<Me>().has(offer::admits))
+            if (!me.admits(server, from, upload)) return Opened::not_admitted;
+        if constexpr (offers_of<Me>().has(offer::decode)) {
+            up_t<inner_t<Me>, M> within;
+            if (!me.decode(server, from, upload, within)) return Opened::not_admitted;
+            if (!all_finite(within)) return Opened::not_finite;
+            return open_upload<inner_t<Me>, M>(inner_of(me), server, from, std::move(within), out);
+        } else {
+            return open_upload<inner_t<Me>, M>(inner_of(me), server, from, std::move(upload), out);
+        }
+    } else {
+        if (!admits_upload<Me, M>(me, server, from, upload)) return Opened::not_admitted;
+        out = std::move(upload);
+        return Opened::well;
     }
 }
 
@@ -92,13 +116,26 @@ consteval bool takes_fits() {
         static_assert(callable, "tessera::Method: takes must be callable as bool takes(site, received, client) const");
         return callable;
     } else if constexpr (WrapsMethod<Me> && !SharesDownload<Me, M>) {
-        constexpr bool owed = somewhere_offers<inner_t<Me>>(offer::takes);
+        constexpr bool owed = somewhere_offers<inner_t<Me>>(offer::takes) && !offers_of<Me>().has(offer::decode);
         static_assert(!owed,
-                      "tessera::Method: the method inside this one judges downloads by its client's state, and the "
-                      "Client around it hides where; offer `takes` and pass it on");
+                      "tessera::Method: the method inside this one judges downloads, and what is sent around them hides "
+                      "them; offer `takes`, or `decode` them");
         return !owed;
     } else return true;
 }
+
+// What is judged by its form: of a wrapper that encodes what is sent, what is inside.
+template <class Me, class R>
+auto plain_download(const Me& me, const server_t<Me, R>& server, Id client) {
+    if constexpr (WrapsMethod<Me>) {
+        if constexpr (!names_send<Me> || offers_of<Me>().has(offer::decode))
+            return plain_download<inner_t<Me>, R>(inner_of(me), server, client);
+        else return send_to<Me, R>(me, server, client);
+    } else return send_to<Me, R>(me, server, client);
+}
+template <class Me, class R>
+using plain_down_t =
+    decltype(plain_download<Me, R>(std::declval<const Me&>(), std::declval<const server_t<Me, R>&>(), Id{}));
 
 // Why this client cannot read a download, whose numbers are finite; "" if it can. `sent` is the form of what the
 // method sends of its first state.
@@ -108,7 +145,12 @@ std::string download_fault(const Me& me, const Site<M>& at, const down_t<Me, rea
     if constexpr (offers_of<Me>().has(offer::takes)) {
         return me.takes(at, received, state) ? "" : "its lengths are not those of what it sends to this client";
     } else if constexpr (SharesDownload<Me, M>) {
-        return download_fault<inner_t<Me>, M>(me.inner, at, received, state, sent);
+        return download_fault<inner_t<Me>, M>(inner_of(me), at, received, state_within<Me>(state), sent);
+    } else if constexpr (WrapsMethod<Me> && offers_of<Me>().has(offer::decode)) {
+        down_t<inner_t<Me>, real<M>> within;
+        if (!me.decode(received, within)) return "it cannot be decoded";
+        if (!all_finite(within)) return "it holds a number that is not finite";
+        return download_fault<inner_t<Me>, M>(inner_of(me), at, within, state_within<Me>(state), sent);
     } else {
         return form_fault(received, sent);
     }
@@ -141,7 +183,7 @@ template <class Me, class M>
 bool keeps_state(const Me& me, const Site<M>& at, const client_t<Me, real<M>>& state, std::size_t length) {
     if (!all_finite(state)) return false;
     if constexpr (offers_of<Me>().has(offer::keeps)) return me.keeps(at, state, length);
-    else if constexpr (SharesClient<Me, real<M>>) return keeps_state<inner_t<Me>, M>(me.inner, at, state, length);
+    else if constexpr (SharesClient<Me, real<M>>) return keeps_state<inner_t<Me>, M>(inner_of(me), at, state, length);
     else return fresh_or(state, length);
 }
 
@@ -189,7 +231,7 @@ consteval bool holds_fits() {
 template <class Me, class R>
 bool holds_state(const Me& me, const server_t<Me, R>& opened, const server_t<Me, R>& state) {
     if constexpr (!offers_of<Me>().has(offer::holds) && SharesServer<Me, R>) {
-        return holds_state<inner_t<Me>, R>(me.inner, opened, state);
+        return holds_state<inner_t<Me>, R>(inner_of(me), opened, state);
     } else {
         if (!all_finite(state) || !keeps_memories<Me, R>(me, state)) return false;
         if constexpr (offers_of<Me>().has(offer::holds)) return me.holds(opened, state);
@@ -206,7 +248,7 @@ bool holds_state(const Me& me, const server_t<Me, R>& opened, const server_t<Me,
 // A server's own declaration does not say which of its numbers are a model.
 template <class Me, class R>
 consteval bool global_is_said() {
-    constexpr bool own = requires { typename Me::template Server<R>; };
+    constexpr bool own = requires { typename Me::template Server<R>; } && !SharesServer<Me, R>;
     constexpr bool gives = offers_of<Me>().has(offer::global), has_none = offers_of<Me>().has(offer::no_global);
     static_assert(!own || gives || has_none,
                   "tessera::Method: with a Server of its own a method needs `Vec<R> global(server, initial) const`, or "
@@ -215,22 +257,12 @@ consteval bool global_is_said() {
     return true;
 }
 
-// What a client has spent is spent. A method that keeps such books in a Client of its own answers for those of the
-// method inside it, too.
-template <class Me, class R>
-consteval bool spending_is_kept() {
-    if constexpr (WrapsMethod<Me> && !SharesClient<Me, R>) {
-        constexpr bool owed = somewhere_offers<inner_t<Me>>(offer::keep_spent);
-        static_assert(!owed || offers_of<Me>().has(offer::keep_spent | offer::over_budget),
-                      "tessera::Method: the method inside this one keeps what a visit spent, and the Client around it "
-                      "hides where; offer `keep_spent` and `over_budget` and pass them on");
-    }
-    return true;
-}
+// What a client has spent is spent, also of the method inside a wrapper.
 template <class Me, class State>
 void keep_spent(const Me& me, State& before, State& after) {
     if constexpr (offers_of<Me>().has(offer::keep_spent)) me.keep_spent(before, after);
-    else if constexpr (WrapsMethod<Me> && somewhere_offers<Me>(offer::keep_spent)) keep_spent(me.inner, before, after);
+    else if constexpr (WrapsMethod<Me> && somewhere_offers<Me>(offer::keep_spent))
+        keep_spent(inner_of(me), state_within<Me>(before), state_within<Me>(after));
 }
 template <class Me>
 inline constexpr bool keeps_spent = somewhere_offers<Me>(offer::keep_spent);

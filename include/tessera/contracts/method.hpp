@@ -23,7 +23,10 @@
 //                        that is no vector)                                                   lists, masks, integers
 //   server's state       of the same form as `open` made it; a fold's memory as the fold says holds
 //
-// A method around another one holds it as `inner` and need not repeat what that offers about types they share.
+// A method around another one holds it as `inner`, or makes it of its own settings, `auto inner() const`. Verbs that it leaves to their default are then the inner method's,
+// also `visit` (verb::visit), and so are Server and Client where it declares none; it need not repeat what that offers.
+// A Client of its own keeps the inner method's in a member `own`. Where what it sends up is not the inner method's
+// upload it offers `decode`, which gives that, and the server merges, or streams, as for the inner method.
 #pragma once
 
 #include <cstddef>
@@ -46,7 +49,7 @@ struct Verbs {
     friend constexpr Verbs operator|(Verbs a, Verbs b) { return {a.bits | b.bits}; }
 };
 namespace verb {
-inline constexpr Verbs open{1}, send{2}, merge{4}, serve{8};
+inline constexpr Verbs open{1}, send{2}, merge{4}, serve{8}, visit{16};
 }
 
 // The usual upload, the usual server, the usual predictor.
@@ -101,7 +104,7 @@ inline constexpr bool misfits = std::is_same_v<T, Misfit>;
 
 struct MethodNames {
     int open, send, visit, merge, serve;
-    int admits, takes, keeps, holds, global, global_at, trains_to_serve, needs_memory, over_budget, keep_spent;
+    int admits, takes, keeps, holds, global, global_at, trains_to_serve, needs_memory, over_budget, keep_spent, decode;
     int Released, Kept, no_global, serves_global, serves_as_is, serves_own;
 };
 template <class Me>
@@ -122,6 +125,7 @@ template <class Me> concept names_trains_to_serve = !requires { &Probe<Me>::trai
 template <class Me> concept names_needs_memory = !requires { &Probe<Me>::needs_memory; };
 template <class Me> concept names_over_budget = !requires { &Probe<Me>::over_budget; };
 template <class Me> concept names_keep_spent = !requires { &Probe<Me>::keep_spent; };
+template <class Me> concept names_decode = !requires { &Probe<Me>::decode; };
 template <class Me> concept names_Released = !requires { &Probe<Me>::Released; };
 template <class Me> concept names_Kept = !requires { &Probe<Me>::Kept; };
 template <class Me> concept names_serves_own = !requires { &Probe<Me>::serves_own; };
@@ -129,18 +133,54 @@ template <class Me> concept names_serves_own = !requires { &Probe<Me>::serves_ow
 template <class Me>
 concept WrapsMethod = requires { &Me::inner; };
 template <WrapsMethod Me>
-using inner_t = std::remove_cvref_t<decltype(Me::inner)>;
+constexpr decltype(auto) inner_of(const Me& me) {
+    if constexpr (requires { me.inner(); }) return me.inner();
+    else return (me.inner);
+}
+template <WrapsMethod Me>
+using inner_t = std::remove_cvref_t<decltype(inner_of(std::declval<const Me&>()))>;
+
+// The method whose `merge` the server runs: the innermost one that wrappers leave it to.
+template <class Me>
+constexpr decltype(auto) merger_of(const Me& me) {
+    if constexpr (!WrapsMethod<Me> || names_merge<Me>) return (me);
+    else if constexpr (requires { me.inner(); }) {
+        auto made = merger_of(me.inner());
+        return made;
+    } else return merger_of(me.inner);
+}
+template <class Me>
+using merger_t = std::remove_cvref_t<decltype(merger_of(std::declval<const Me&>()))>;
 
 // Whether clients have models of their own.
 template <class Me>
 consteval bool serves_own() {
-    return names_serve<Me> && !offers_of<Me>().has(offer::serves_global);
+    if constexpr (WrapsMethod<Me> && !names_serve<Me>) return serves_own<inner_t<Me>>();
+    else return names_serve<Me> && !offers_of<Me>().has(offer::serves_global);
+}
+// What a method says of its model, or where it says nothing the one that it is around.
+template <class Me>
+consteval bool gives_global() {
+    if constexpr (offers_of<Me>().has(offer::global)) return true;
+    else if constexpr (WrapsMethod<Me> && !offers_of<Me>().has(offer::no_global)) return gives_global<inner_t<Me>>();
+    else return false;
+}
+template <class Me>
+consteval bool has_no_global() {
+    if constexpr (offers_of<Me>().has(offer::no_global)) return true;
+    else if constexpr (WrapsMethod<Me> && !offers_of<Me>().has(offer::global)) return has_no_global<inner_t<Me>>();
+    else return false;
+}
+template <class Me, class S, class R>
+auto global_in(const Me& me, const S& server, const Vec<R>& initial) {
+    if constexpr (offers_of<Me>().has(offer::global)) return me.global(server, initial);
+    else return global_in(inner_of(me), server, initial);
 }
 // Why clients must remember, of a method or of the one that it is around; "" if they need not.
 template <class Me>
 std::string_view needs_memory(const Me& method) {
     if constexpr (offers_of<Me>().has(offer::needs_memory)) return method.needs_memory();
-    else if constexpr (WrapsMethod<Me>) return needs_memory(method.inner);
+    else if constexpr (WrapsMethod<Me>) return needs_memory(inner_of(method));
     else return {};
 }
 // Of whatever policy counts on nobody's knowing who was drawn, the key that plans are drawn with.
@@ -194,6 +234,9 @@ consteval bool method_is_spelt() {
         static_assert(agrees<Me>(names_keep_spent<Me>, offer::keep_spent),
                       "tessera::Method: `keep_spent` must be a member and be listed in `offers`, or neither; is it "
                       "misspelt?");
+        static_assert(agrees<Me>(names_decode<Me>, offer::decode),
+                      "tessera::Method: `decode` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
         static_assert(agrees<Me>(names_Released<Me>, offer::Released),
                       "tessera::Method: `Released` must be a member and be listed in `offers`, or neither; is it "
                       "misspelt?");
@@ -210,7 +253,11 @@ consteval bool method_is_spelt() {
 template <class Me>
 consteval bool verbs_are_spelt() {
     static_assert(method_is_spelt<Me>());
-    static_assert(names_visit<Me>, "tessera::Method: a method needs `visit`; is it misspelt?");
+    constexpr bool visits = names_visit<Me> || (WrapsMethod<Me> && defaults_of<Me>().has(verb::visit));
+    static_assert(visits, "tessera::Method: a method needs `visit`; is it misspelt?");
+    static_assert(!names_visit<Me> || !defaults_of<Me>().has(verb::visit),
+                  "tessera::Method: `visit` must be a member or, around another method, be listed in `by_default`, not "
+                  "both");
     static_assert(names_send<Me> != defaults_of<Me>().has(verb::send),
                   "tessera::Method: `send` must be a member or be listed in `by_default`, not both; is it misspelt?");
     static_assert(names_merge<Me> != defaults_of<Me>().has(verb::merge),
@@ -229,7 +276,10 @@ struct ServerOf {
     using type = Misfit;
 };
 template <class Me, class R>
-    requires(requires { &Me::fold; } && !requires { typename Me::template Server<R>; })
+    requires(WrapsMethod<Me> && !requires { typename Me::template Server<R>; })
+struct ServerOf<Me, R> : ServerOf<inner_t<Me>, R> {};
+template <class Me, class R>
+    requires(requires { &Me::fold; } && !WrapsMethod<Me> && !requires { typename Me::template Server<R>; })
 struct ServerOf<Me, R> {
     using type = Shared<std::remove_cvref_t<decltype(Me::fold)>, R>;
 };
@@ -242,6 +292,11 @@ template <class Me, class R>
 struct ClientOf {
     static_assert(verbs_are_spelt<Me>());  // here, because whoever uses a method asks for its client's state first
     using type = Nothing;
+};
+template <class Me, class R>
+    requires(WrapsMethod<Me> && !requires { typename Me::template Client<R>; })
+struct ClientOf<Me, R> : ClientOf<inner_t<Me>, R> {
+    static_assert(verbs_are_spelt<Me>());
 };
 template <class Me, class R>
     requires requires { typename Me::template Client<R>; }
@@ -257,6 +312,22 @@ using server_t = typename detail::ServerOf<Me, R>::type;
 template <class Me, class R>
 using client_t = typename detail::ClientOf<Me, R>::type;
 
+namespace detail {
+
+// What a wrapper keeps for the method inside it: the whole state, or `own` of a Client that it declares.
+template <WrapsMethod Me, class State>
+auto& state_within(State& state) {
+    if constexpr (std::is_same_v<client_t<Me, float>, client_t<inner_t<Me>, float>>) {
+        return state;
+    } else {
+        static_assert(requires { state.own; },
+                      "tessera::Method: around another method, a Client keeps that method's own state as `own`");
+        return state.own;
+    }
+}
+
+}  // namespace detail
+
 template <class Me, class M>
 server_t<Me, real<M>> open_at(const Me& me, const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) {
     if constexpr (detail::names_open<Me>) {
@@ -265,6 +336,8 @@ server_t<Me, real<M>> open_at(const Me& me, const Site<M>& hub, Vec<real<M>> w0,
                       "tessera::Method: open must be callable as open(site, w0, clients) const and return Server");
         if constexpr (callable) return me.open(hub, std::move(w0), clients);
         else return {};
+    } else if constexpr (detail::WrapsMethod<Me>) {
+        return open_at<detail::inner_t<Me>, M>(detail::inner_of(me), hub, std::move(w0), clients);
     } else if constexpr (requires { server_t<Me, real<M>>{std::move(w0)}; }) {
         return {std::move(w0)};
     } else {
@@ -274,11 +347,15 @@ server_t<Me, real<M>> open_at(const Me& me, const Site<M>& hub, Vec<real<M>> w0,
 
 template <class Me, class R>
 auto send_to(const Me& me, const server_t<Me, R>& server, Id client) {
-    if constexpr (detail::names_send<Me>) {
+    if constexpr (requires { me.template send<R>(server, client); }) {
+        return me.template send<R>(server, client);
+    } else if constexpr (detail::names_send<Me>) {
         constexpr bool callable = requires { me.send(server, client); };
         static_assert(callable, "tessera::Method: send must be callable as send(const Server&, Id) const");
         if constexpr (callable) return me.send(server, client);
         else return detail::Misfit{};
+    } else if constexpr (detail::WrapsMethod<Me>) {
+        return send_to<detail::inner_t<Me>, R>(detail::inner_of(me), server, client);
     } else {
         constexpr bool has_w = requires { server.w; };
         static_assert(has_w || detail::misfits<server_t<Me, R>>,
@@ -292,8 +369,13 @@ using down_t = decltype(send_to<Me, R>(std::declval<const Me&>(), std::declval<c
 
 template <class Me, class M>
 auto visit_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, client_t<Me, real<M>>& state) {
-    if constexpr (detail::misfits<down_t<Me, real<M>>> || !detail::names_visit<Me>) {
+    if constexpr (detail::misfits<down_t<Me, real<M>>>) {
         return detail::Misfit{};
+    } else if constexpr (!detail::names_visit<Me>) {
+        if constexpr (detail::WrapsMethod<Me>)
+            return visit_at<detail::inner_t<Me>, M>(detail::inner_of(me), at, std::move(received),
+                                                    detail::state_within<Me>(state));
+        else return detail::Misfit{};
     } else {
         constexpr bool callable = requires { me.visit(at, std::move(received), state); };
         static_assert(callable,
@@ -327,6 +409,13 @@ consteval bool merge_fits() {
         static_assert(callable,
                       "tessera::Method: merge must be callable as merge(site, Server&, span<const Upload>) const");
         return callable;
+    } else if constexpr (WrapsMethod<Me>) {
+        constexpr bool shares = std::is_same_v<State, server_t<inner_t<Me>, real<M>>>;
+        constexpr bool opens = offers_of<Me>().has(offer::decode) || std::is_same_v<Upload, up_t<inner_t<Me>, M>>;
+        static_assert(shares, "tessera::Method: around another method, the default `merge` needs its Server");
+        static_assert(opens, "tessera::Method: what goes up is not the inner method's upload, so the default `merge` "
+                             "needs `bool decode(server, from, upload, inner_upload&) const`");
+        return shares && opens && merge_fits<inner_t<Me>, M>();
     } else {
         constexpr bool has_fold = requires(const Me& me, State& server) { me.fold, server.w, server.fold; };
         constexpr bool has_rows = requires(const Upload& upload) { row_of(upload); };
@@ -359,6 +448,8 @@ consteval bool serve_fits() {
                       "tessera::Method: serve must be callable as serve(site, received, Client) const and return "
                       "predict(batch, out)");
         return callable;
+    } else if constexpr (WrapsMethod<Me>) {
+        return serve_fits<inner_t<Me>, M>();
     } else {
         constexpr bool whole = std::is_convertible_v<Down, Vec<real<M>>>;
         static_assert(whole, "tessera::Method: the default `serve` needs `send` to give the model's parameters");
@@ -373,6 +464,8 @@ void merge_at(const Me& me, const Site<M>& hub, server_t<Me, real<M>>& server, s
     if constexpr (!detail::merge_fits<Me, M>()) {
     } else if constexpr (detail::names_merge<Me>) {
         me.merge(hub, server, ups);
+    } else if constexpr (detail::WrapsMethod<Me>) {
+        merge_at<detail::inner_t<Me>, M>(detail::inner_of(me), hub, server, ups);
     } else {
         const auto rows = rows_of(ups);
         fold_rows(me.fold, hub, server.w, Rows<real<M>>(rows), server.fold);
@@ -385,14 +478,26 @@ auto serve_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, cli
     if constexpr (!detail::serve_fits<Me, M>()) {
     } else if constexpr (detail::names_serve<Me>) {
         return me.serve(at, std::move(received), std::move(state));
+    } else if constexpr (detail::WrapsMethod<Me>) {
+        return serve_at<detail::inner_t<Me>, M>(detail::inner_of(me), at, std::move(received),
+                                                std::move(detail::state_within<Me>(state)));
     } else {
         return plain(at, std::move(received));
     }
 }
 
+namespace detail {
+template <class Me, class M>
+concept StreamsItself = !names_merge<Me> && LinearFold<decltype(Me::fold), M> &&
+                        requires(const up_t<Me, M>& u) { row_of(u); };
+}  // namespace detail
+
+// What the server keeps of an upload until it is merged.
+template <class Me, class M>
+using merged_t = up_t<detail::merger_t<Me>, M>;
+
 // The cohort can be folded as it arrives, without being kept.
 template <class Me, class M>
-concept StreamingMethod = !detail::names_merge<Me> && LinearFold<decltype(Me::fold), M> &&
-                          requires(const up_t<Me, M>& u) { row_of(u); };
+concept StreamingMethod = detail::StreamsItself<detail::merger_t<Me>, M>;
 
 }  // namespace tessera

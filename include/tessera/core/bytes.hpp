@@ -200,7 +200,7 @@ std::size_t wire_size(const T& value) {
     return n;
 }
 
-// The papers' way of counting: 4 per parameter, 8 per scalar, a bit per mask entry.
+// The papers' way of counting: 4 per parameter, 8 per scalar, a bit per mask entry, bytes as they are.
 template <class T>
 double formula_bytes(const T& value) {
     double n = 0;
@@ -208,7 +208,7 @@ double formula_bytes(const T& value) {
         using L = std::remove_cvref_t<decltype(leaf)>;
         if constexpr (detail::Number<L>) n += 8;
         else if constexpr (std::is_same_v<L, Mask>) n += static_cast<double>((leaf.size() + 7) / 8);
-        else n += 4.0 * static_cast<double>(leaf.size());
+        else n += (sizeof(typename L::value_type) == 1 ? 1.0 : 4.0) * static_cast<double>(leaf.size());
     });
     return n;
 }

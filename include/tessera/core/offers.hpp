@@ -46,6 +46,8 @@ inline constexpr Offers trains_to_serve = bit(11);  // bool trains_to_serve() co
 inline constexpr Offers needs_memory = bit(12);     // std::string_view needs_memory() const: why, or ""
 inline constexpr Offers over_budget = bit(13);      // optional<Overdraft> over_budget(client, id) const
 inline constexpr Offers keep_spent = bit(14);       // void keep_spent(before, after) const: what a failed visit costs
+inline constexpr Offers decode = bit(60);           // bool decode(server, from, upload, inner_upload&) const, and
+                                                    // decode(received, inner_received&): of a method around another
 inline constexpr Offers Released = bit(15);         // using Released = Trained<...>: behind what leaves a client
 inline constexpr Offers Kept = bit(16);             // using Kept = Trained<...>: behind what stays
 

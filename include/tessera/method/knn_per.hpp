@@ -18,48 +18,28 @@ namespace tessera {
 
 template <class Inner = FedAvg<>>
 struct KnnPer {
-    static constexpr auto by_default = Verbs{};
-    static constexpr auto offers = offer::validate | offer::global;
+    static_assert(detail::HasVector<Inner>,
+                  "tessera::KnnPer: the inner method has no global model");
+    static constexpr auto by_default = verb::send | verb::visit | verb::merge;
+    static constexpr auto offers = offer::validate;
     Inner inner{};
     std::size_t neighbours = 10;  // k
     double lambda = 0.5;
     Fade fade = Fade::distance;
     double bandwidth = 1;
     std::size_t capacity = 0;  // examples remembered; 0: all
-    template <class R>
-    using Server = server_t<Inner, R>;
-    template <class R>
-    using Client = client_t<Inner, R>;
 
     template <class M>
     auto open(const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) const {
         hub.model->feature_width();  // a model chosen at run time says here that it has none
         return open_at<Inner, M>(inner, hub, std::move(w0), clients);
     }
-    template <class S>
-    auto send(const S& server, Id client) const {
-        constexpr bool common = detail::HasVector<S>;
-        static_assert(common, "tessera::KnnPer: the inner method has no global model");
-        if constexpr (common) return send_to<Inner, detail::real_of<S>>(inner, server, client);
-    }
     template <class M, class Down>
-    auto visit(const Site<M>& at, Down received, Client<real<M>>& me) const {
-        return visit_at<Inner, M>(inner, at, std::move(received), me);
-    }
-    template <class M, class Upload>
-    void merge(const Site<M>& hub, Server<real<M>>& server, std::span<const Upload> ups) const {
-        merge_at<Inner, M>(inner, hub, server, ups);
-    }
-    template <class M, class Down>
-    auto serve(const Site<M>& at, const Down& received, const Client<real<M>>&) const {
+    auto serve(const Site<M>& at, const Down& received, const auto&) const {
         auto w = detail::global_of(inner, at, received);
         auto memory = detail::remember(at, w, capacity);
         return detail::Neighbours<M>{at.model, std::move(w), std::move(memory),
                                      {neighbours, lambda, fade, bandwidth}};
-    }
-    template <class S, class R>
-    Vec<R> global(const S& server, const Vec<R>& initial) const {
-        return detail::inner_global(inner, server, initial);
     }
     void validate() const { detail::Vote{neighbours, lambda, fade, bandwidth}.validate(); }
 };

@@ -21,13 +21,14 @@
 
 namespace tessera {
 
-template <class Inner, class M, Sampler S>
-privacy::Forecast privacy_forecast(const Federation<Private<Inner>, M>& run, const S& sampler,
+template <class Me, class M, Sampler S>
+    requires detail::HoldsPrivate<Me>
+privacy::Forecast privacy_forecast(const Federation<Me, M>& run, const S& sampler,
                                    std::size_t rounds) {
     privacy::Forecast all;
     std::vector<Candidate> candidates;
     for (Id k = 0; k < run.size(); ++k) {
-        all.before.push_back(run.client(k).ledger);
+        all.before.push_back(detail::private_state<Me>(run.client(k)).ledger);
         if (!run.data()[k].train.empty()) candidates.push_back({k, run.data()[k].key});
     }
     all.visit.resize(run.size());

@@ -44,12 +44,16 @@ bool draws_afresh(const Me& method) {
     return afresh;
 }
 
-template <class Inner, class M>
-report::analysis::PrivacyStatement privacy_statement(const Federation<Private<Inner>, M>& run) {
+// Of a private method, or of one around it.
+template <class Me, class M>
+    requires detail::HoldsPrivate<Me>
+report::analysis::PrivacyStatement privacy_statement(const Federation<Me, M>& run) {
+    const auto& method = detail::private_in(run.setup().method);
+    using Inner = detail::inner_t<std::remove_cvref_t<decltype(method)>>;
     using Sampling = typename detail::FirstOf<detail::released_t<Inner>>::type::Sampling;
-    const auto& method = run.setup().method;
     report::analysis::PrivacyStatement all;
-    for (Id k = 0; k < run.size(); ++k) all.epsilon.push_back(method.spent(run.client(k)).epsilon);
+    for (Id k = 0; k < run.size(); ++k)
+        all.epsilon.push_back(method.spent(detail::private_state<Me>(run.client(k))).epsilon);
     all.delta = method.delta;
     all.adjacency = Sampling::adjacency;
     all.sampling = Sampling::words;

@@ -11,7 +11,6 @@
 
 #include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/method.hpp>
-#include <tessera/method/detail/hold_out.hpp>
 #include <tessera/method/detail/released.hpp>
 #include <tessera/privacy/budget.hpp>
 
@@ -20,26 +19,14 @@ namespace tessera {
 template <class Inner>
 struct Private {
     static_assert(detail::releases_only_noise<Inner>());
-    static constexpr auto by_default = Verbs{};
-    static constexpr Offers offers =
-        offer::validate | offer::keeps | offer::global | offer::needs_memory |
-        offer::over_budget | offer::keep_spent |
-        offer::when(!detail::serves_own<Inner>(), offer::serves_global);
+    static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr Offers offers = offer::validate | offer::keeps | offer::needs_memory |
+                                     offer::over_budget | offer::keep_spent;
     Inner inner{};
     double delta = 1e-5;
     double epsilon = 0;  // the budget of each client; 0: none
-    template <class R> using Server = server_t<Inner, R>;
     template <class R> struct Client { client_t<Inner, R> own; Vec<Spent> ledger, price; };
 
-    auto open(const auto& hub, auto w0, std::size_t clients) const {
-        return open_at(inner, hub, std::move(w0), clients);
-    }
-    template <class S>
-    auto send(const S& server, Id client) const {
-        if constexpr (detail::HasVector<S>)
-            return send_to<Inner, detail::real_of<S>>(inner, server, client);
-        else return send_to<Inner, float>(inner, server, client);
-    }
     auto visit(const auto& at, auto received, auto& me) const {
         at.workspace->spent.clear();
         auto upload = visit_at(inner, at, std::move(received), me.own);
@@ -47,15 +34,6 @@ struct Private {
         if (const auto refused = over_budget(me, at.id)) throw BudgetError(*refused);
         for (const auto& s : me.price) spend(me.ledger, s);
         return upload;
-    }
-    void merge(const auto& hub, auto& server, auto ups) const { merge_at(inner, hub, server, ups); }
-    auto serve(const auto& at, auto received, auto me) const {
-        return serve_at(inner, at, std::move(received), std::move(me.own));
-    }
-    template <class S, class R>
-        requires detail::HasVector<S>
-    Vec<R> global(const S& server, const Vec<R>& initial) const {
-        return detail::inner_global(inner, server, initial);
     }
     template <class M>
     bool keeps(const Site<M>& at, const auto& me, std::size_t length) const {
@@ -78,5 +56,32 @@ struct Private {
         detail::require(epsilon >= 0, "epsilon must be positive, or 0 for no budget");
     }
 };
+
+namespace detail {
+template <class Me>
+inline constexpr bool is_private = false;
+template <class Inner>
+inline constexpr bool is_private<Private<Inner>> = true;
+
+template <class Me>
+consteval bool holds_private() {
+    if constexpr (is_private<Me>) return true;
+    else if constexpr (WrapsMethod<Me>) return holds_private<inner_t<Me>>();
+    else return false;
+}
+// A private method, or one around such a method; and that, and its own part of a client's state.
+template <class Me>
+concept HoldsPrivate = holds_private<Me>();
+template <HoldsPrivate Me>
+const auto& private_in(const Me& me) {
+    if constexpr (is_private<Me>) return me;
+    else return private_in(inner_of(me));
+}
+template <HoldsPrivate Me>
+auto private_state(const auto& state) {
+    if constexpr (is_private<Me>) return state;
+    else return private_state<inner_t<Me>>(state_within<Me>(state));
+}
+}  // namespace detail
 
 }  // namespace tessera

@@ -96,11 +96,12 @@ report::ClientCount score(const M& model, Id id, Predictor<real<M>> predict, con
 
 template <class Me, class M>
 concept GivesGlobalModel =
-    offers_of<Me>().has(offer::global) &&
-    requires(const Me& me, const server_t<Me, real<M>>& s, const Vec<real<M>>& w) { Vec<real<M>>(me.global(s, w)); };
+    gives_global<Me>() && requires(const Me& me, const server_t<Me, real<M>>& s, const Vec<real<M>>& w) {
+        Vec<real<M>>(global_in(me, s, w));
+    };
 template <class Me, class M>
 concept HasGlobalModel = GivesGlobalModel<Me, M> ||
-                         (!offers_of<Me>().has(offer::global) && !offers_of<Me>().has(offer::no_global) &&
+                         (!gives_global<Me>() && !has_no_global<Me>() &&
                           requires(const server_t<Me, real<M>>& s) { Vec<real<M>>(s.w); });
 
 // The parameters of the server's model. A method whose w is not a whole model offers global(server, initial).
@@ -108,7 +109,7 @@ template <class Me, class M>
 Vec<real<M>> global_parameters(const Federation<Me, M>& run) {
     const auto& setup = run.setup();
     Vec<real<M>> w;
-    if constexpr (GivesGlobalModel<Me, M>) w = setup.method.global(run.server(), setup.initial);
+    if constexpr (GivesGlobalModel<Me, M>) w = global_in(setup.method, run.server(), setup.initial);
     else if constexpr (HasGlobalModel<Me, M>) w = run.server().w;
     else static_assert(sizeof(Me) == 0, "tessera::evaluate: this method has no global model to evaluate");
     if (w.size() != setup.initial.size())

@@ -37,7 +37,7 @@ namespace detail {
 template <class Me, class State>
 std::optional<Overdraft> over_budget(const Me& me, const State& state, Id client) {
     if constexpr (offers_of<Me>().has(offer::over_budget)) return me.over_budget(state, client);
-    else if constexpr (WrapsMethod<Me>) return over_budget(me.inner, state, client);
+    else if constexpr (WrapsMethod<Me>) return over_budget(inner_of(me), state_within<Me>(state), client);
     else return std::nullopt;
 }
 

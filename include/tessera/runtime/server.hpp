@@ -60,6 +60,7 @@ public:
     using State = server_t<Me, R>;
     using Down = down_t<Me, R>;
     using Upload = up_t<Me, M>;
+    using Merged = merged_t<Me, M>;  // what wrappers leave of an upload to the method that merges
     static_assert(detail::method_fits<Me, M>());
     static constexpr bool streams = StreamingMethod<Me, M>;
 
@@ -158,7 +159,7 @@ public:
                 if (streaming()) {
                     for (std::size_t p = 0; p < seats_.size(); ++p)
                         if (seats_[p] != Taken::well) arrive(p);
-                    finish_sum(setup_->method.fold, hub(), next.w, sums_.total(), next.fold);
+                    finish_sum(merger().fold, hub(), next.w, sums_.total(), next.fold);
                 } else {
                     merge_kept(next);
                 }
@@ -188,6 +189,7 @@ private:
     enum class Taken : unsigned char { waiting, well, badly, excused };
     static constexpr bool hidden = detail::somewhere_offers<Me>(offer::hides_clients);
 
+    decltype(auto) merger() const { return detail::merger_of(setup_->method); }
     State opened() const { return open_at<Me, M>(setup_->method, hub(), setup_->initial, clients_); }
     void forget_round() {
         open_ = false;
@@ -215,12 +217,16 @@ private:
         if (!open_ || client >= clients_ || position_of_[client] >= not_merged) return Verdict::unexpected;
         const std::size_t position = position_of_[client];
         if (seat(position) != Taken::waiting) return refusal(position);
-        const bool finite = sound || all_finite(upload);
-        const bool good = finite && detail::admits_upload<Me, M>(setup_->method, state_, client, upload);
-        if (!good && !hidden) return finite ? Verdict::not_admitted : Verdict::not_finite;
+        Merged opened;
+        auto how = sound || all_finite(upload) ? detail::Opened::well : detail::Opened::not_finite;
+        if (how == detail::Opened::well)
+            how = detail::open_upload<Me, M>(setup_->method, state_, client, std::move(upload), opened);
+        const bool good = how == detail::Opened::well;
+        const Verdict verdict = how == detail::Opened::not_finite ? Verdict::not_finite : Verdict::not_admitted;
+        if (!good && !hidden) return verdict;
         if (!take(position, good ? Taken::well : Taken::badly)) return refusal(position);
-        if (!good) return finite ? Verdict::not_admitted : Verdict::not_finite;
-        uploads_[position] = std::move(upload);
+        if (!good) return verdict;
+        uploads_[position] = std::move(opened);
         if constexpr (streams)
             if (streaming()) arrive(position);
         return Verdict::accepted;
@@ -242,7 +248,7 @@ private:
         std::array<Row<R>, side_by_side> rows;
         for (std::size_t i = 0; i < count; ++i)
             rows[i] = seat(first + i) == Taken::well ? row_of(uploads_[first + i]) : Row<R>{.weight = 0};
-        const auto& fold = setup_->method.fold;
+        const auto& fold = merger().fold;
         sum_t<std::remove_cvref_t<decltype(fold)>, R> sum;
         if (side_by_side > 1 || seat(first) == Taken::well)
             lift_rows<M>(fold, Rows<R>(rows.data(), count), state_.w, sum);
@@ -263,13 +269,13 @@ private:
             if (outcome_.verdicts[0] < seats_.size()) {  // empty positions keep their place in the tree
                 begin_sum();
                 for (std::size_t p = 0; p < seats_.size(); ++p) arrive(p);
-                finish_sum(setup_->method.fold, hub(), next.w, sums_.total(), next.fold);
+                finish_sum(merger().fold, hub(), next.w, sums_.total(), next.fold);
                 return;
             }
-        Vec<Upload> present;
+        Vec<Merged> present;
         for (std::size_t p = 0; p < seats_.size(); ++p)
             if (seats_[p] == Taken::well) present.push_back(std::move(uploads_[p]));
-        merge_at<Me, M>(setup_->method, hub(), next, std::span<const Upload>(present));
+        merge_at<detail::merger_t<Me>, M>(merger(), hub(), next, std::span<const Merged>(present));
     }
 
     struct Working {  // the hub has a team only while a round closes
@@ -291,7 +297,7 @@ private:
         using type = CohortSum<Fold, R>;
         static constexpr std::size_t side_by_side = abreast<Fold>;
     };
-    static constexpr std::size_t side_by_side = SumsOf<Me, streams>::side_by_side;
+    static constexpr std::size_t side_by_side = SumsOf<detail::merger_t<Me>, streams>::side_by_side;
 
     const Setup<Me, M>* setup_;
     std::size_t clients_;
@@ -302,9 +308,9 @@ private:
     Vec<std::uint32_t> position_of_;
     Vec<Taken> seats_;  // of the merged clients, in the plan's order
     Cohort cohort_;
-    Vec<Upload> uploads_;
+    Vec<Merged> uploads_;
     Vec<std::uint32_t> arrived_;  // by group of neighbours, while they are added up as they come
-    typename SumsOf<Me, streams>::type sums_;
+    typename SumsOf<detail::merger_t<Me>, streams>::type sums_;
     Outcome outcome_;
     mutable Workspace<R> workspace_;
     // Shared by all who take part in a round, held alone by whoever opens or closes it; so that a server can be moved.

@@ -65,7 +65,6 @@ consteval bool method_fits() {
         keeps_fits<Me, M>();
         holds_fits<Me, R>();
         global_is_said<Me, R>();
-        spending_is_kept<Me, R>();
         static_assert(!somewhere_offers<Me>(offer::adds_noise) || may_be_apart<M>(), 
                       "tessera: examples of a batch meet in this model (a batch norm is one such layer), so no example "
                       "has a gradient of its own to clip; use GroupNorm or LayerNorm where single examples are to be "
@@ -123,12 +122,12 @@ struct Setup {
         const Examples none;
         const ClientData nobody{.examples = &none};
         const auto opened = open_at<Me, M>(method, site(nobody, 0, 0, workspace), initial, clients);
-        download_form = form_of(send_to<Me, R>(method, opened, 0));
+        download_form = form_of(detail::plain_download<Me, R>(method, opened, 0));
     }
 
     // How long a vector of a client's state is, unless the method says otherwise (contracts/method.hpp).
     std::size_t state_length() const {
-        if constexpr (std::is_same_v<down_t<Me, R>, Vec<R>>) return static_cast<std::size_t>(download_form[0]);
+        if constexpr (std::is_same_v<detail::plain_down_t<Me, R>, Vec<R>>) return static_cast<std::size_t>(download_form[0]);
         else return initial.size();
     }
 

@@ -36,26 +36,28 @@ private:
     std::size_t held_ = 0;
 };
 
-// A server's state with a common vector, and what it is made of.
-template <class S>
-concept HasVector = requires(const S& server) { server.w.size(); };
-template <class S>
-using real_of = typename decltype(S::w)::value_type;
+// Whether the server of a method has a common vector, whatever the number type.
+template <class Me>
+concept HasVector = requires(const server_t<Me, float>& server) { server.w.size(); };
 
-// The same of the whole state.
-template <class Inner, class S, class R>
-Vec<R> inner_global(const Inner& inner, const S& server, const Vec<R>& initial) {
-    if constexpr (offers_of<Inner>().has(offer::global)) return inner.global(server, initial);
-    else return server.w;
-}
-
+// The global model as a client sees it.
 template <class Inner, class M, class Down>
 Vec<real<M>> global_of(const Inner& inner, const Site<M>& at, const Down& received) {
-    constexpr bool offered = offers_of<Inner>().has(offer::global_at);
     constexpr bool whole = std::is_convertible_v<Down, Vec<real<M>>>;
-    static_assert(offered || whole, "tessera::Fallback: the inner method has no global model");
-    if constexpr (offered) return inner.global_at(at, received);
-    else return received;
+    if constexpr (offers_of<Inner>().has(offer::global_at)) {
+        return inner.global_at(at, received);
+    } else if constexpr (WrapsMethod<Inner>) {
+        if constexpr (std::is_same_v<Down, down_t<inner_t<Inner>, real<M>>>) {
+            return global_of(inner_of(inner), at, received);
+        } else {
+            down_t<inner_t<Inner>, real<M>> within;
+            inner.decode(received, within);
+            return global_of(inner_of(inner), at, within);
+        }
+    } else {
+        static_assert(whole, "tessera::Fallback: the inner method has no global model");
+        return received;
+    }
 }
 
 template <class First, class Second>

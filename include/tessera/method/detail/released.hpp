@@ -103,6 +103,9 @@ consteval bool releases_only_noise() {
     static_assert(PlainPolicy<Me>,
                   "tessera::Private: a method with constructors or private members cannot be looked through for rules "
                   "without noise; make it a plain struct");
+    static_assert(!offers_of<Me>().has(offer::decode),
+                  "tessera::Private: what encodes messages goes around a private method, not into it: "
+                  "Coded<Private<...>>");
     constexpr bool searches = requires { &Me::masking; }, guesses = requires { &Me::prior; };
     constexpr bool routes = requires { &Me::gate; }, ordered = requires { &Me::order; };
     static_assert(!searches, "tessera::Private: this method's masks are chosen by data without noise and leave the "
@@ -111,7 +114,8 @@ consteval bool releases_only_noise() {
                             "what it releases reads the prior; use client-level privacy (fold::PrivateMean)");
     static_assert(!routes, "tessera::Private: this method's local branch is trained without noise, and the gradients "
                            "it releases read it; use client-level privacy (fold::PrivateMean)");
-    constexpr bool says = !std::is_void_v<released_t<Me>>, known = searches || guesses || routes;
+    constexpr bool says = !std::is_void_v<released_t<Me>>;
+    constexpr bool known = searches || guesses || routes || offers_of<Me>().has(offer::decode);
     static_assert(known || says || !ordered,
                   "tessera::Private: this order takes the gradients of both parts at once, so no example of either is "
                   "clipped by itself; use order::Alternate (FedAlt) with rule::DpSgd for both");
