@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/method/apfl.hpp>
+#include <tessera/method/coded.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fallback.hpp>
 #include <tessera/method/fedalt.hpp>
@@ -27,6 +28,7 @@
 #include <tessera/method/knn_per.hpp>
 #include <tessera/method/lg_fedavg.hpp>
 #include <tessera/method/local.hpp>
+#include <tessera/method/masked.hpp>
 #include <tessera/method/mtl.hpp>
 #include <tessera/method/partial.hpp>
 #include <tessera/method/partial_fed.hpp>

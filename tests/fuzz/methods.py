@@ -12,7 +12,12 @@ import sys
 
 NOISY = "rule::DpSgd<support::KeyedNoise>"
 ARGUMENTS = {
+    "Coded": ["Coded<FedAvg<>, codec::Quantised<4>, codec::Quantised<8>>", "Coded<Ditto<>, codec::TopK<codec::Quantised<8>>>",
+              "Coded<FedSpa<>, codec::TopK<>>", "Coded<FedEm<>, codec::RandomK<>>", "Coded<Scaffold<>, codec::Sign>",
+              f"Coded<Private<FedAvg<{NOISY}>>>"],
     "Fallback": ["Fallback<Ditto<>>", "Fallback<FedAlt<>>"],
+    "Masked": ["Masked<Ditto<>>", "Masked<FedAlt<>, mask::DynamicSparse, scope::Head>",
+               "Masked<PFedMe<>, mask::RandomStatic>", "Coded<Masked<FedAlt<>>>"],
     "Partial": [],  # FedAlt, FedSim and others are it
     "Private": [f"Private<FedAvg<{NOISY}>>", f"Private<Ditto<{NOISY}>>", f"KnnPer<Private<FedAvg<{NOISY}>>>"],
 }
@@ -53,7 +58,8 @@ def main():
     include, output = map(pathlib.Path, sys.argv[1:])
     headers = sorted((include / "tessera" / "method").glob("*.hpp"))
     found = [each for header in headers for each in methods(header)] + MORE
-    lines = ["// Written by tests/fuzz/methods.py.", "#pragma once", "", "#include <tessera/fold.hpp>",
+    lines = ["// Written by tests/fuzz/methods.py.", "#pragma once", "", "#include <tessera/codec.hpp>",
+             "#include <tessera/fold.hpp>",
              "#include <tessera/mask.hpp>", "#include <tessera/method.hpp>", "#include <tessera/prior.hpp>",
              "#include <tessera/rule.hpp>", "", "#include <support/keyed_noise.hpp>", "",
              "namespace tessera::support {", "", "using EveryMethod = detail::Types<"]

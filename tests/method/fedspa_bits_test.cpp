@@ -77,7 +77,7 @@ TEST_CASE("bits go down once to each client, and up when they change") {
     }
     auto forgetful = federation(Dst{.remember = false});
     for (int r = 0; r < 2; ++r) CHECK(forgetful.round(sample::Everyone{}).formula_bytes_down == 6 * (down + bits));
-    CHECK(wire_size(forgetful.client(0)) == wire_size(detail::KnownMasks{}));
+    CHECK(wire_size(forgetful.client(0)) == wire_size(client_t<Dst, float>{}));
     CHECK(same_bits(forgetful.server().w, [] {
         auto keeps = federation(Dst{});
         keeps.run(2, sample::Everyone{});

@@ -224,7 +224,7 @@ TEST_CASE("L-SPA-6 a grown coordinate starts at the server's value, a pruned one
     const auto& s = run.server();
     std::size_t grown = 0;
     for (Id k = 0; k < 6; ++k) {
-        const auto down = run.setup().method.send(s, k);
+        const auto down = send_to<Dst, float>(run.setup().method, s, k);
         std::size_t i = 0;
         for_each_active(s.mask(k), {0, s.w.size()}, [&](std::size_t j) {
             CHECK(down.x[i] == s.w[j]);

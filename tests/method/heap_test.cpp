@@ -7,14 +7,17 @@
 #include <cstddef>
 #include <utility>
 
+#include <tessera/codec.hpp>
 #include <tessera/mask/random_static.hpp>
 #include <tessera/method/apfl.hpp>
+#include <tessera/method/coded.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedfomo.hpp>
 #include <tessera/method/fedspa.hpp>
 #include <tessera/method/flow.hpp>
 #include <tessera/method/hyp_cluster.hpp>
 #include <tessera/method/knn_per.hpp>
+#include <tessera/method/masked.hpp>
 #include <tessera/method/mtl.hpp>
 #include <tessera/method/partial_fed.hpp>
 #include <tessera/method/per_fedavg.hpp>
@@ -75,6 +78,9 @@ TEST_CASE("a warm round takes nothing from the heap") {
     CHECK(frugal(PerFedAvg<>{.steps = 3, .meta_gradient = MetaGradient::hessian_free}));
     CHECK(frugal(Ditto<>{}));
     CHECK(frugal(FedSpa<>{.first = FirstMasks::different}));  // a mask each from the start
+    CHECK(frugal(Masked<Ditto<>>{.first = FirstMasks::different}));
+    CHECK(frugal(Coded<FedAvg<>, codec::Quantised<8>, codec::Quantised<8>>{.least = 1}));
+    CHECK(frugal(Coded<Ditto<>, codec::TopK<codec::Quantised<4>>>{.up = {.share = 0.2}, .least = 1}));
     CHECK(frugal(KnnPer<>{}));
     CHECK(frugal(HypCluster<>{.clusters = 3}));
     CHECK(frugal(PartialFed<>{}));
@@ -148,10 +154,10 @@ std::size_t dense_vectors(Arithmetic arithmetic) {
                        .rounds = 10, .initial = &w0, .workspace = &workspace};
     const Mask mask = method.masking.first(net.layout(), Key{2});
     detail::MaskedDown<float> down{packed(w0, mask), mask, 0};
-    detail::KnownMasks me;
+    client_t<FedSpa<Masking>, float> me;
     support::large_allocations = 0;
     support::large = sizeof(float) * Net::parameters / 2;
-    method.visit(at, std::move(down), me);
+    visit_at(method, at, std::move(down), me);
     support::large = ~std::size_t{0};
     return support::large_allocations;
 }

@@ -20,11 +20,13 @@
 #include <tessera/contracts/fold.hpp>
 #include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/memory.hpp>
+#include <tessera/contracts/method.hpp>
 #include <tessera/contracts/site.hpp>
 #include <tessera/contracts/sparse.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/form.hpp>
+#include <tessera/core/scope.hpp>
 #include <tessera/nn/sparse.hpp>
 
 namespace tessera {
@@ -63,31 +65,49 @@ inline bool is_mask_of(const Mask& mask, Layout layout) {
     return true;
 }
 
+// The bits of some coordinates, one after the other, and how many are set.
+inline Mask gathered(const Mask& mask, const Where& where) {
+    Mask some(where.size(mask.size()));
+    std::size_t i = 0;
+    where.each(mask.size(), [&](Range r) {
+        for (std::size_t j = r.begin; j < r.end; ++j) some.set(i++, mask[j]);
+    });
+    return some;
+}
+inline std::size_t count_in(const Mask& mask, const Where& where) {
+    std::size_t n = 0;
+    where.each(mask.size(), [&](Range r) { n += tessera::count_in(mask, r); });
+    return n;
+}
+
 inline constexpr std::string_view forgotten_masks =
     "their masks; set remember=false, which sends the bits at every visit, or leave stateless off";
 
 enum class Bits : std::uint8_t { lacks, knows, forgets };
 
-// What a client keeps.
+// What a client keeps: masks, and what the method under them keeps, packed by `mask`.
+template <class Own>
 struct KnownMasks {
     Mask mask, next;  // trained with, and proposed (empty: the same)
+    Own own{};
 
     // Makes `mask` the one that a download is packed by; false if that is neither sent nor known.
-    template <class M>
-    bool recall(const Site<M>&, MaskedDown<real<M>>& received) {
+    template <class R>
+    bool recall(MaskedDown<R>& received) {
         if (!received.mask.empty()) mask = std::move(received.mask);
         else if (!next.empty() && name_of(next) == received.name) mask = std::move(next);
         else if (mask.empty() || name_of(mask) != received.name) return false;
         next = {};
         return true;
     }
-    // Whether a download is packed by a mask of this model. One whose mask is neither sent nor known is not read.
+    // Whether a download is packed by a mask of this model, of which `sent` travels. One whose mask is neither sent nor
+    // known is not read.
     template <class M>
-    bool takes(const Site<M>& at, const MaskedDown<real<M>>& received) const {
+    bool takes(const Site<M>& at, const MaskedDown<real<M>>& received, const Where& sent) const {
         if (!received.mask.empty())
-            return is_mask_of(received.mask, at.model->layout()) && received.mask.count() == received.x.size();
+            return is_mask_of(received.mask, at.model->layout()) && count_in(received.mask, sent) == received.x.size();
         for (const Mask* known : {&next, &mask})
-            if (!known->empty() && name_of(*known) == received.name) return known->count() == received.x.size();
+            if (!known->empty() && name_of(*known) == received.name) return count_in(*known, sent) == received.x.size();
         return true;
     }
     bool fits(std::size_t parameters) const {
@@ -95,30 +115,49 @@ struct KnownMasks {
     }
 };
 
-template <class Fold, class R>
+// `Rest` is what the method under the masks has in its server beside w and a fold's memory.
+template <class Fold, class R, class Rest = Nothing>
 struct MaskedServer {
     Vec<R> w;
     memory_t<Fold, R> fold{};
     Mask first{};          // of whoever has none of their own
     Vec<Mask> own{};       // by client; empty: the first one
     Vec<Bits> bits{};      // by client
+    Rest rest{};
 
     const Mask& mask(Id k) const { return k < own.size() && !own[k].empty() ? own[k] : first; }
 
+    // Of a mask of the model what lies where w does.
+    static constexpr bool split = requires(const Rest& r) { r.place; };
+    decltype(auto) of_w(const Mask& m) const {
+        if constexpr (split) {
+            Where sent = Where::none();
+            for (const Range& r : rest.place) sent.add(r);
+            return gathered(m, sent);
+        } else return (m);
+    }
     MaskedDown<R> send(Id k, bool always_bits) const {
         const Mask& m = mask(k);
         const bool knows = !always_bits && k < bits.size() && bits[k] == Bits::knows;
-        return {packed(w, m), knows ? Mask{} : m, name_of(m)};
+        return {packed(w, of_w(m)), knows ? Mask{} : m, name_of(m)};
     }
     // The mask that an upload's numbers are packed by: the one it was trained by, or the one it proposes.
     const Mask& packed_by(const MaskedUp<R>& up, bool proposed) const {
         return proposed && !up.next.empty() ? up.next : mask(up.from);
     }
-    Vec<Row<R>> rows(std::span<const MaskedUp<R>> ups, bool proposed = false) const {
+    // use(rows) of all that came.
+    template <class Use>
+    void with_rows(std::span<const MaskedUp<R>> ups, bool proposed, Use&& use) const {
         Vec<Row<R>> all;
-        for (const auto& up : ups)
-            if (!up.x.empty()) all.push_back({up.x, up.weight, &packed_by(up, proposed)});
-        return all;
+        Vec<Mask> parts;
+        parts.reserve(split ? ups.size() : 0);
+        for (const auto& up : ups) {
+            if (up.x.empty()) continue;
+            const Mask* by = &packed_by(up, proposed);
+            if constexpr (split) by = &parts.emplace_back(of_w(*by));
+            all.push_back({up.x, up.weight, by});
+        }
+        use(Rows<R>(all));
     }
     // What an upload says of the client's mask.
     void note(const MaskedUp<R>& up) {
@@ -127,15 +166,21 @@ struct MaskedServer {
         if (!up.next.empty()) own[up.from] = up.next;
     }
     bool like(const MaskedServer& opened) const {
-        const auto fits = [&](const Mask& each) { return each.empty() || each.size() == w.size(); };
-        return w.size() == opened.w.size() && first.size() == w.size() && own.size() == opened.own.size() &&
-               bits.size() == own.size() && std::ranges::all_of(own, fits) &&
+        const auto fits = [&](const Mask& each) { return each.empty() || each.size() == first.size(); };
+        return w.size() == opened.w.size() && first.size() == opened.first.size() && own.size() == opened.own.size() &&
+               bits.size() == own.size() && std::ranges::all_of(own, fits) && same_rest(opened) &&
                std::ranges::all_of(bits, [](Bits each) { return each <= Bits::forgets; });
     }
     bool admits(Id from, const MaskedUp<R>& up, bool proposed = false) const {
-        if (up.from != from || (!up.next.empty() && up.next.size() != w.size())) return false;
+        if (up.from != from || (!up.next.empty() && up.next.size() != first.size())) return false;
         const bool lacked = up.x.empty() && up.weight == 0 && up.next.empty();
-        return lacked || (up.weight > 0 && !up.x.empty() && up.x.size() == packed_by(up, proposed).count());
+        return lacked || (up.weight > 0 && !up.x.empty() && up.x.size() == of_w(packed_by(up, proposed)).count());
+    }
+
+private:
+    bool same_rest(const MaskedServer& opened) const {
+        if constexpr (requires { rest.like(opened.rest); }) return rest.like(opened.rest);
+        else return has_form(rest, form_of(opened.rest));
     }
 };
 
@@ -151,23 +196,54 @@ inline void require_mask(const Mask& mask, Layout layout, const char* made_by) {
     require_buffers(mask, layout);
 }
 
-template <class Fold, class R>
-MaskedServer<Fold, R> masked_server(Vec<R> w0, Mask first, std::size_t clients) {
-    return {std::move(w0), {}, std::move(first), Vec<Mask>(clients), Vec<Bits>(clients, Bits::lacks)};
+// Masks that a masking draws in the segments of a scope; outside of it everything is active.
+template <class Masking, Scope Over>
+struct Drawer {
+    const Masking& masking;
+    const Over& over;
+    Layout layout;
+
+    Mask operator()(Key key) const {
+        const auto some = within();
+        Mask mask = masking.first(some, key);
+        require_mask(mask, some, "first");
+        if (some.size() == layout.size()) return mask;
+        Mask whole(dimension(layout), true);
+        for (const Segment& s : some)
+            for (std::size_t j = s.offset; j < s.end(); ++j) whole.set(j, mask[j]);
+        return whole;
+    }
+    Vec<Segment> within() const {
+        Vec<Segment> some;
+        for (const Segment& s : layout)
+            if (over.selects(s)) some.push_back(s);
+        return some;
+    }
+};
+
+// What a method must be like for masks to be put on it.
+template <class Inner>
+consteval bool wears_masks() {
+    using Me = merger_t<Inner>;
+    constexpr bool parameters = !names_merge<Me> && !names_send<Me> && requires { &Me::fold; } &&
+                                std::is_same_v<down_t<Inner, float>, Vec<float>>;
+    static_assert(parameters,
+                  "tessera::Masked: masks are worn by methods whose messages are parameters: `send` gives the server's w "
+                  "and a fold merges uploads {x, weight}, both by default");
+    if constexpr (parameters) {
+        constexpr bool understands = accepts_masks<std::remove_cvref_t<decltype(Me::fold)>>;
+        static_assert(understands, "tessera::Masked: this aggregator does not understand rows with masks (Mean and "
+                                   "OwnersMean do)");
+    }
+    return true;
 }
-template <class Fold, class Masking, class M>
-auto masked_server(const Masking& masking, FirstMasks how, const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) {
-    const Key key = hub.key(purpose::mask);
-    const Layout layout = hub.model->layout();
-    const auto first = [&](Key of) {
-        Mask mask = masking.first(layout, of);
-        require_mask(mask, layout, "first");
-        return mask;
-    };
-    auto s = masked_server<Fold>(std::move(w0), first(key), clients);
-    if (how == FirstMasks::different)
-        for (std::size_t k = 0; k < clients; ++k) s.own[k] = first(key(k));
-    return s;
+template <class Inner, class Fold, class R>
+using beside_vector_t =
+    std::conditional_t<std::is_same_v<server_t<Inner, R>, Shared<Fold, R>>, Nothing, server_t<Inner, R>>;
+
+inline std::string knows_no_mask(Id client) {
+    return "client " + std::to_string(client) +
+           " was sent no mask and knows none; where clients keep nothing between visits, set remember=false";
 }
 
 template <class R>
@@ -175,51 +251,105 @@ MaskedUp<R> lacks_its_mask(Id from) {
     return {{}, 0, {}, from};
 }
 
-// The mask after a visit: the gradient is that of the first batch of a fresh shuffle, as evaluated (5.4).
-template <class Masking, class M, class Form>
-void search_mask(const Masking& masking, const Site<M>& at, const Form& sparse, In<real<M>> x, Mask& mask) {
+// The mask after a visit: the gradient is that of the first batch of a fresh shuffle, as evaluated (5.4). Only what
+// lies in the scope is searched.
+template <class Masking, Scope Over, class M, class Form>
+void search_mask(const Masking& masking, const Over& over, const Site<M>& at, const Form& sparse, In<real<M>> x,
+                 Mask& mask) {
+    using R = real<M>;
     if (at.ids.empty()) return;
-    const auto take = [&](Out<real<M>> out) {
+    const Layout all = at.model->layout();
+    const auto some = Drawer<Masking, Over>{masking, over, all}.within();
+    if (some.empty()) return;
+    const bool whole = some.size() == all.size();
+    const auto take = [&](Out<R> out) {
         const auto batches = at.epochs(1, Pass::own);
-        sparse.full_gradient(x, batches[0].evaluated(), out);
+        Vec<R> dense(whole ? 0 : mask.size());
+        sparse.full_gradient(x, batches[0].evaluated(), whole ? out : Out<R>(dense));
+        if (!whole) std::copy_n(dense.begin(), out.size(), out.begin());
         at.workspace->tally.examples += batches[0].size();  // billed as a dense step (5.5)
     };
-    masking.next(MaskSearch<real<M>>(at.model->layout(), x, at.key(purpose::mask)(at.round), at.round, at.rounds, take),
-                 mask);
-    require_mask(mask, at.model->layout(), "next");
+    const Key key = at.key(purpose::mask)(at.round);
+    if (whole) {
+        masking.next(MaskSearch<R>(some, x, key, at.round, at.rounds, take), mask);
+        return require_mask(mask, all, "next");
+    }
+    Mask part(dimension(some));  // up to the scope's end, with its bits alone
+    Vec<R> values;
+    for (const Segment& s : some) {
+        const std::size_t before = tessera::count_in(mask, {0, s.offset});
+        const auto here = x.subspan(before, tessera::count_in(mask, range_of(s)));
+        values.insert(values.end(), here.begin(), here.end());
+        for_each_active(mask, range_of(s), [&](std::size_t j) { part.set(j, true); });
+    }
+    masking.next(MaskSearch<R>(some, values, key, at.round, at.rounds, take), part);
+    require_mask(part, some, "next");
+    for (const Segment& s : some)
+        for (std::size_t j = s.offset; j < s.end(); ++j) mask.set(j, part[j]);
 }
 
-// m o w as a predictor, which never holds a dense copy.
-template <class M>
+// Every vector of a state that is packed by one mask, packed by another; what is new has the numbers of `fresh`, which
+// is packed by that. Vectors of one part of the model have the length of that part.
+template <class State, class R>
+void repack(State& state, const Mask& before, const Mask& after, const Vec<R>& fresh, const Where& part) {
+    const auto moved = [&](const Vec<R>& x, const Where& where) {
+        Vec<R> out;
+        std::size_t i = 0;
+        where.each(before.size(), [&](Range r) {
+            std::size_t next = tessera::count_in(after, {0, r.begin});
+            for (std::size_t j = r.begin; j < r.end; ++j) {
+                const bool had = before[j], has = after[j];
+                if (has) out.push_back(had ? x[i] : fresh[next]);
+                i += had;
+                next += has;
+            }
+        });
+        return out;
+    };
+    const std::size_t all = before.count(), some = count_in(before, part);
+    for_each_vector(state, [&](auto& x) {
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(x)>, Vec<R>>) {
+            if (x.size() == all) x = moved(x, Where{});
+            else if (!x.empty() && x.size() == some) x = moved(x, part);
+        }
+    });
+}
+
+// A predictor on the sparse form of a model, which never holds a dense copy.
+template <class M, class Predict>
 class SparsePredictor {
 public:
-    static constexpr auto offers = offer::whole;
-    SparsePredictor(const Site<M>& at, Mask mask, Vec<real<M>> x, Arithmetic how)
-        : kept_(std::make_unique<Kept>(at, std::move(mask), std::move(x), how)) {}
+    static constexpr auto offers =
+        offer::when(offers_of<Predict>().has(offer::parameters), offer::whole);
 
-    void operator()(const Batch<real<M>>& b, Out<real<M>> out) const { kept_->form.predict(kept_->x, b, out); }
+    void operator()(const Batch<real<M>>& b, Out<real<M>> out) const { (*predict_)(b, out); }
     const Mask& mask() const { return kept_->mask; }
-    Vec<real<M>> whole() const { return kept_->form.whole(kept_->x); }
+    Vec<real<M>> whole() const
+        requires(offers_of<Predict>().has(offer::parameters))
+    {
+        return kept_->form.whole(predict_->parameters);
+    }
 
-private:
     static constexpr std::size_t asked_at_once = 64;  // or more, whatever the batches of training
     struct Kept {
         Mask mask;
-        Vec<real<M>> x;
         nn::Sparse<M> form;
-        Kept(const Site<M>& at, Mask m, Vec<real<M>> values, Arithmetic how)
-            : mask(std::move(m)), x(std::move(values)), form(*at.model, mask, asked_at_once, how) {}
+        Vec<real<M>> initial;
+        Kept(const Site<M>& at, Mask m, Arithmetic how)
+            : mask(std::move(m)), form(*at.model, mask, asked_at_once, how), initial(packed(*at.initial, mask)) {}
+        Site<nn::Sparse<M>> site(const Site<M>& at) const {
+            auto there = at.with(form);
+            there.initial = &initial;
+            return there;
+        }
     };
-    std::unique_ptr<const Kept> kept_;
-};
+    SparsePredictor(std::unique_ptr<const Kept> kept, Predict predict)
+        : kept_(std::move(kept)), predict_(std::make_unique<Predict>(std::move(predict))) {}
 
-template <class M>
-SparsePredictor<M> serve_masked(const Site<M>& at, MaskedDown<real<M>> received, KnownMasks me, Arithmetic how) {
-    require(me.recall(at, received),
-            "client " + std::to_string(at.id) +
-                " was sent no mask and knows none; where clients keep nothing between visits, set remember=false");
-    return {at, std::move(me.mask), std::move(received.x), how};
-}
+private:
+    std::unique_ptr<const Kept> kept_;
+    std::unique_ptr<const Predict> predict_;
+};
 
 }  // namespace detail
 }  // namespace tessera
