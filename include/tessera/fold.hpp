@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/fold/distill.hpp>
+#include <tessera/fold/grouped.hpp>
 #include <tessera/fold/mean.hpp>
 #include <tessera/fold/owners_mean.hpp>
 #include <tessera/fold/private_mean.hpp>

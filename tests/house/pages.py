@@ -8,7 +8,7 @@ import re
 
 import self_check
 
-POLICIES = ["rule", "fold", "mask", "gate", "divergence", "order", "prior", "privacy", "sample"]
+POLICIES = ["rule", "fold", "mask", "gate", "divergence", "order", "prior", "privacy", "sample", "codec"]
 COMMAND = re.compile(r"(?:^ {4}|`|# *)(?:\S*tessera-lab|scripts/|build/|python3 |cmake |docs/snippets/|\S*benchmarks?/)", re.M)
 ANATOMY = ["State", "Cost", "See also"]
 WRITTEN = re.compile(r"# .*\n+Written by `scripts/")

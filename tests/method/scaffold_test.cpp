@@ -11,6 +11,7 @@
 #include <tessera/fold/relax.hpp>
 #include <tessera/fold/server_momentum.hpp>
 #include <tessera/method/fedavg.hpp>
+#include <tessera/rule/adam.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/everyone.hpp>
 #include <tessera/sample/uniform.hpp>
@@ -170,6 +171,21 @@ TEST_CASE("a global rate is a fold: w goes that share of the way, c all of it") 
     CHECK(std::fabs(half.server().w[0] - 3) < 1e-9);
 }
 
+TEST_CASE("option I: c_k is the slope at what was received, and any rule may step") {
+    auto run = on_two(Scaffold<>{.local = {.rate = 0.1}, .drift = Drift::gradient}, 1);
+    run.round(sample::Everyone{});
+    CHECK(std::fabs(run.client(0).c[0] - 1) < 1e-12);
+    CHECK(std::fabs(run.client(1).c[0] + 9) < 1e-12);
+    const rule::Sgd heavy{.rate = 0.05, .momentum = 0.5};
+    auto momentum = on_two(Scaffold<>{.local = heavy, .epochs = 3, .drift = Drift::gradient});
+    momentum.run(600, sample::Everyone{});
+    CHECK(std::fabs(momentum.server().w[0] - 3) < 1e-9);
+    auto average = on_two(FedAvg<>{.local = heavy, .epochs = 3});  // not without the correction
+    average.run(600, sample::Everyone{});
+    CHECK(std::fabs(average.server().w[0] - 3) > 1e-2);
+    CHECK(support::broken_laws(Scaffold<fold::Mean, rule::Adam>{}) == "");
+}
+
 TEST_CASE("2d numbers travel down and 2d up") {
     Federation<Scaffold<>, Net> run{{}, toy_data(), {}, usual};
     const auto report = run.round(sample::Uniform{4});
@@ -195,7 +211,13 @@ TEST_CASE("wrong settings, uploads and downloads are refused") {
     CHECK(complaint(Scaffold<>{.local = {.weight_decay = 0.1, .clip = 1}}).empty());
     CHECK(complaint(Scaffold<>{.local = {.momentum = 0.9}}) ==
           "SCAFFOLD reads a client's mean slope off the way it went, which is right for plain steps only: set momentum "
-          "to 0, not 0.900000");
+          "to 0, not 0.900000, or take drift=gradient, the slope of the client's data at w");
+    CHECK(complaint(Scaffold<>{.local = {.momentum = 0.9}, .drift = Drift::gradient}).empty());
+    using Moments = Scaffold<fold::Mean, rule::Adam>;
+    CHECK(complaint(Moments{}).empty());
+    CHECK(complaint(Moments{.drift = Drift::way}) ==
+          "SCAFFOLD reads a client's mean slope off the way it went, which is right for plain steps only: take rule::Sgd, "
+          "or take drift=gradient, the slope of the client's data at w");
     CHECK_THROWS_WITH_AS((Federation<Scaffold<>, Net>{{}, toy_data(), {}, {.stateless = true}}),
                          doctest::Contains("leave stateless off"), ConfigError);
     CHECK_THROWS_WITH_AS((Federation<Scaffold<>, Net>{{}, toy_data(), {.local = {.schedule = {rule::Decay::cosine}}}}),

@@ -5,6 +5,9 @@
 //                  theta_i = K steps of rate alpha on f(.; b) + lambda D(., mu)       8
 //                  w_i -= alpha_m lambda Dmu' Hess g*(mu) (mu - theta_i)              9, Eq. 13
 //   server:        w = (1 - beta) w + beta sum_k p_k w_k                             12
+//
+// `local` is any rule: its K steps see the pull, so what it makes of a gradient (momentum, moments, a
+// second gradient) it makes of the whole of line 8. Its memory begins anew with every batch.
 #pragma once
 
 #include <tessera/contracts/method.hpp>
@@ -16,15 +19,23 @@
 
 namespace tessera {
 
+namespace detail {
+template <class Local>
+constexpr Local prox_rule() {
+    if constexpr (std::is_same_v<Local, rule::Sgd>) return {.rate = 0.01};
+    else return {};
+}
+}  // namespace detail
+
 template <class Prior = prior::Identity, class Divergence = divergence::Gaussian,
-          class Fold = fold::Relax<fold::Mean>>
+          class Fold = fold::Relax<fold::Mean>, class Local = rule::Sgd>
 struct FedBreD {
     static constexpr auto by_default = verb::send | verb::merge;
     static constexpr auto offers = offer::validate;
     Prior prior{};
     Divergence divergence{};
     Fold fold{};
-    rule::Sgd local{.rate = 0.01};  // alpha
+    Local local = detail::prox_rule<Local>();  // alpha
     double alpha_m = 0.01, lambda = 15;
     std::size_t steps = 20, inner_steps = 5;  // R batches, K steps on each
     ProxInit prox_init = ProxInit::automatic;

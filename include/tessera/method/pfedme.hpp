@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-template <class Fold = fold::Relax<fold::Mean>>
-using PFedMe = FedBreD<prior::Identity, divergence::Gaussian, Fold>;
+template <class Fold = fold::Relax<fold::Mean>, class Local = rule::Sgd>
+using PFedMe = FedBreD<prior::Identity, divergence::Gaussian, Fold, Local>;
 
 // As its authors' program runs: theta decays and goes on from the step before; w_i is evaluated.
 inline PFedMe<> pfedme_as_released(PFedMe<> method = {}) {

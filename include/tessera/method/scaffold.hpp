@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// SCAFFOLD, option II (Karimireddy et al., ICML 2020): clients correct the drift of their own data.
+// SCAFFOLD (Karimireddy et al., ICML 2020): clients correct the drift of their own data.
 //
 //   client: y = K batches (E epochs, or R) from w,  y -= eta (g(y) + c - c_k);
-//           c_k' = c_k - c + (w - y) / (K eta);   up: y, c_k' - c_k
+//           c_k' = c_k - c + (w - y) / (K eta)    option II, drift=way
+//           c_k' = g_k(w)                         option I, drift=gradient
+//           up: y, c_k' - c_k
 //   server: w = fold of the y;   c += (|S| / N) mean of the c_k' - c_k
 //
-// c_k' is the mean of the slopes g of the visit. That holds for plain steps: momentum is refused.
-// eta is the rate of the round; at rate 0 nothing is learnt, c_k stays. Weight decay is part of g.
+// Option II is the mean of the slopes g of the visit, which holds for plain steps: any other rule, and
+// momentum, takes option I, a pass over the client's data more. eta is the rate of the round; at rate 0
+// nothing is learnt by option II, c_k stays. Weight decay is part of its g.
 // A global rate eta_g is a fold: Scaffold<fold::Relax<>>{.fold = {.beta = eta_g}}.
 #pragma once
 
@@ -18,15 +21,19 @@
 
 namespace tessera {
 
-template <class Fold = fold::Mean>
+enum class Drift : std::uint8_t { way, gradient };
+constexpr std::array<std::string_view, 2> words_of(Drift) { return {"way", "gradient"}; }
+
+template <class Fold = fold::Mean, class Local = rule::Sgd>
 struct Scaffold {
     static_assert(detail::shows_drift<Fold>());
     static constexpr auto by_default = Verbs{};
     static constexpr auto offers = offer::validate | offer::admits | offer::holds | offer::global |
                                    offer::needs_memory | offer::serves_global;
-    rule::Sgd local{};
+    Local local{};
     Fold fold{};
     std::size_t epochs = 1, steps = 0;  // E, or batches of the client's stream
+    Drift drift = detail::steps_plainly<Local>() ? Drift::way : Drift::gradient;
     template <class R>
     struct Server { Vec<R> w, c; memory_t<Fold, R> fold{}; std::uint64_t clients = 0; };
     template <class R> struct Client { Vec<R> c; Cursor cursor; };
@@ -46,10 +53,15 @@ struct Scaffold {
         for (std::size_t j = 0; j < y.size(); ++j) correction[j] -= me.c[j];
         const auto batches = at.work(epochs, steps, me.cursor);
         descend(at, y, batches, local, {.also = correction});
-        const double eta = local.rate * local.schedule.at(at);
-        const R way = static_cast<R>(eta * static_cast<double>(batches.size()));  // K eta
-        for (std::size_t j = 0; way > 0 && j < y.size(); ++j)
-            me.c[j] += dc[j] = (got.w[j] - y[j]) / way - got.c[j];
+        if (drift == Drift::gradient) {
+            const auto slope = detail::slope_at(at, got.w);
+            for (std::size_t j = 0; j < y.size(); ++j) me.c[j] += dc[j] = slope[j] - me.c[j];
+        } else if constexpr (detail::steps_plainly<Local>()) {
+            const double eta = local.rate * local.schedule.at(at);
+            const R way = static_cast<R>(eta * static_cast<double>(batches.size()));  // K eta
+            for (std::size_t j = 0; way > 0 && j < y.size(); ++j)
+                me.c[j] += dc[j] = (got.w[j] - y[j]) / way - got.c[j];
+        }
         return {std::move(y), std::move(dc)};
     }
     template <class M, class R = real<M>>
@@ -68,7 +80,9 @@ struct Scaffold {
     }
     auto global(const auto& server, const auto&) const { return server.w; }
     std::string_view needs_memory() const { return "c_k is its own drift; leave stateless off"; }
-    void validate() const { detail::require_plain_steps(local.momentum); }
+    void validate() const {
+        if (drift == Drift::way) detail::require_plain_steps(local);
+    }
 };
 
 }  // namespace tessera

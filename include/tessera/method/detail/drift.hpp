@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include <tessera/contracts/fold.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/form.hpp>
 #include <tessera/fold/mean.hpp>
+#include <tessera/rule/sgd.hpp>
 
 namespace tessera::detail {
 
@@ -31,9 +33,35 @@ bool same_lengths(const S& opened, const S& server) {
     return has_form<S, Memory>(server, form_of<S, Memory>(opened));
 }
 
-inline void require_plain_steps(double momentum) {
-    require(momentum == 0, "SCAFFOLD reads a client's mean slope off the way it went, which is right for plain steps "
-                           "only: set momentum to 0, not " + std::to_string(momentum));
+// Off the way that a client went its mean slope can be read after plain steps only.
+template <class Local>
+consteval bool steps_plainly() {
+    return std::is_same_v<Local, rule::Sgd>;
+}
+template <class Local>
+void require_plain_steps(const Local& local) {
+    const char* instead = ", or take drift=gradient, the slope of the client's data at w";
+    if constexpr (steps_plainly<Local>())
+        require(local.momentum == 0, "SCAFFOLD reads a client's mean slope off the way it went, which is right for "
+                                     "plain steps only: set momentum to 0, not " +
+                                         std::to_string(local.momentum) + instead);
+    else
+        require(false, std::string("SCAFFOLD reads a client's mean slope off the way it went, which is right for plain "
+                                   "steps only: take rule::Sgd") + instead);
+}
+// The mean slope of the client's data, batch by batch.
+template <class M>
+Vec<real<M>> slope_at(const Site<M>& at, const Vec<real<M>>& w) {
+    using R = real<M>;
+    Vec<R> sum(w.size()), g(w.size());
+    const auto n = static_cast<double>(at.ids.size());
+    for (const auto b : at.epochs(1, Pass::own)) {
+        at.gradient(w, b.evaluated(), g);
+        const R share = static_cast<R>(static_cast<double>(b.size()) / n);
+        for (std::size_t j = 0; j < w.size(); ++j) sum[j] += share * g[j];
+        at.workspace->tally.examples += b.size();
+    }
+    return sum;
 }
 
 template <class Fold>
