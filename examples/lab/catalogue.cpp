@@ -14,6 +14,17 @@ const std::vector<Entry>& catalogue() {
                             sparse_methods(), neighbour_methods(), adapter_methods(), routing_methods(),
                             private_methods()})
             list.insert(list.end(), part.begin(), part.end());
+        std::string coded;
+        for (const auto& e : list)
+            if (e.takes_codec) coded.append(coded.empty() ? "" : ", ").append(e.name);
+        for (auto& e : list)
+            if (!e.takes_codec)
+                e.check = [check = e.check, name = e.name, coded](const Options& o) {
+                    if (!o.codec.empty())
+                        throw tessera::ConfigError("--codec: in the lab the uploads of " + name +
+                                                   " travel whole; it is taken by " + coded);
+                    check(o);
+                };
         return list;
     }();
     return all;

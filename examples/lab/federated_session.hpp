@@ -13,6 +13,7 @@
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/scope.hpp>
+#include <tessera/method/coded.hpp>
 #include <tessera/runtime/checkpoint.hpp>
 #include <tessera/runtime/controls.hpp>
 #include <tessera/runtime/evaluate.hpp>
@@ -24,6 +25,7 @@
 #include "session.hpp"
 #include "settings.hpp"
 #include "shifts.hpp"
+#include "wire_codec.hpp"
 
 namespace lab {
 
@@ -31,11 +33,21 @@ namespace lab {
 template <class Me>
 concept Scoped = requires(Me method) { method.own = tessera::scope::Chosen{}; };
 
+// Of a method whose uploads go through a codec.
+template <class Me>
+concept OverCodec = requires(Me method) { method.up = WireCodec{}; };
+
 template <class Me>
 Me method_of(const Options& o) {
     Me method;
+    if constexpr (OverCodec<Me>) {
+        method.up = WireCodec::of(o.codec);
+        method.feedback = method.up.keeps_lost() ? tessera::Feedback::on : tessera::Feedback::off;
+    }
     set_all(tessera::detail::settings_in(method), o);
     if constexpr (Scoped<Me>) method.own = tessera::scope::Chosen(*o.scope);
+    else if constexpr (OverCodec<Me> && Scoped<tessera::detail::inner_t<Me>>)
+        method.inner.own = tessera::scope::Chosen(*o.scope);
     return method;
 }
 
@@ -221,6 +233,23 @@ Entry entry(std::string name, std::string what, bool trains_all = false) {
             [](const Stage& stage, const Task& task, tessera::Vec<float> warm_start) -> std::unique_ptr<Session> {
                 return std::make_unique<FederatedSession<Me>>(stage, task, std::move(warm_start));
             }};
+}
+
+// The same entry, and with --codec the method with its uploads through that.
+template <class Inner>
+Entry with_codec(Entry e) {
+    using Me = tessera::Coded<Inner, WireCodec>;
+    e.takes_codec = true;
+    e.check = [check = e.check](const Options& o) {
+        if (o.codec.empty()) check(o);
+        else tessera::detail::validate_all(method_of<Me>(o));
+    };
+    e.open = [open = e.open](const Stage& stage, const Task& task,
+                             tessera::Vec<float> warm_start) -> std::unique_ptr<Session> {
+        if (stage.options.codec.empty()) return open(stage, task, std::move(warm_start));
+        return std::make_unique<FederatedSession<Me>>(stage, task, std::move(warm_start));
+    };
+    return e;
 }
 
 }  // namespace lab

@@ -97,6 +97,7 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--quorum", o.quorum, "Share of uploads without which a round does not count");
     command.add_flag("--stateless", o.stateless, "Clients forget after each visit");
     command.add_flag("--wire", o.over_the_wire, "Send every message through its bytes");
+    command.add_option("--codec", o.codec, "Of uploads: 8bit, 4bit, sign, topk:0.01, randomk:0.01");
     command.add_option("--threads", o.threads, "Worker threads; the results do not depend on them");
     command.add_option("--eval-every", o.evaluate_every, "Evaluate after every so many rounds");
     command.add_option("--eval-last", o.evaluate_last, "Only in the last so many rounds");

@@ -18,6 +18,7 @@ struct Entry {
     bool trains_all = false;   // all clients train in every round, unless told otherwise
     std::function<void(const Options&)> check;  // throws ConfigError for settings that cannot be
     std::function<std::unique_ptr<Session>(const Stage&, const Task&, tessera::Vec<float> warm_start)> open;
+    bool takes_codec = false;  // uploads go through --codec
 };
 
 std::vector<Entry> averaging_methods();

@@ -45,7 +45,8 @@ Entry merged_alone(Entry e) {
 }  // namespace
 
 std::vector<Entry> averaging_methods() {
-    return {entry<tessera::FedAvg<Sgd, ServerFold>>("fedavg", "FedAvg (McMahan et al. 2017), any server optimizer"),
+    using Average = tessera::FedAvg<Sgd, ServerFold>;
+    return {with_codec<Average>(entry<Average>("fedavg", "FedAvg (McMahan et al. 2017), any server optimizer")),
             entry<tessera::FedAvgFt<Sgd, ServerFold>>("fedavg-ft", "FedAvg, fine-tuned by each client at evaluation"),
             entry<tessera::FedProx<Sgd, ServerFold>>("fedprox",
                                                      "FedProx (Li et al. 2020): proximal pull to the server's model"),

@@ -18,7 +18,8 @@ using tessera::rule::Sgd;
 std::vector<Entry> mixing_methods() {
     return {entry<tessera::PerFedAvg<ServerFold>>("per-fedavg",
                                                   "Per-FedAvg (Fallah et al. 2020): a start one step away"),
-            entry<tessera::Ditto<Sgd, ServerFold>>("ditto", "Ditto (Li et al. 2021): own model pulled to the server's"),
+            with_codec<tessera::Ditto<Sgd, ServerFold>>(entry<tessera::Ditto<Sgd, ServerFold>>(
+                "ditto", "Ditto (Li et al. 2021): own model pulled to the server's")),
             entry<tessera::Apfl<Sgd, ServerFold>>("apfl", "APFL (Deng et al. 2020): own and common model mixed"),
             entry<tessera::Mtl<Sgd>>("mtl", "Mean-regularised multi-task learning: own models pulled to their mean"),
             entry<tessera::FedAmp<Sgd>>("fedamp", "FedAMP (Huang et al. 2021): clients with like models pull each other"),

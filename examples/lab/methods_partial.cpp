@@ -13,8 +13,9 @@ using tessera::rule::Sgd;
 using tessera::scope::Chosen;
 
 std::vector<Entry> partial_methods() {
-    return {entry<tessera::FedAlt<Chosen, Sgd, ServerFold>>(
-                "fedalt", "FedAlt (Pillutla et al. 2022): the personal part, then the shared one"),
+    using Alternate = tessera::FedAlt<Chosen, Sgd, ServerFold>;
+    return {with_codec<Alternate>(entry<Alternate>(
+                "fedalt", "FedAlt (Pillutla et al. 2022): the personal part, then the shared one")),
             entry<tessera::FedSim<Chosen, Sgd, ServerFold>>("fedsim",
                                                             "FedSim (Pillutla et al. 2022): both parts at every batch"),
             entry<tessera::FtPart<Chosen, Sgd, ServerFold>>(

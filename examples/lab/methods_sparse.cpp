@@ -44,8 +44,9 @@ using SubFedAvg = tessera::SubFedAvg<Sgd, MaskedFold<Aggregate::count_normalised
 }  // namespace
 
 std::vector<Entry> sparse_methods() {
-    return {entry<FedSpa<tessera::mask::DynamicSparse>>(
-                "fedspa-dst", "FedSpa (Huang et al. 2022): sparse personal models, masks searched in training"),
+    using Searched = FedSpa<tessera::mask::DynamicSparse>;
+    return {with_codec<Searched>(entry<Searched>(
+                "fedspa-dst", "FedSpa (Huang et al. 2022): sparse personal models, masks searched in training")),
             entry<FedSpa<tessera::mask::RandomStatic>>("fedspa-rsm", "FedSpa with one random mask that stays"),
             entry<SubFedAvg>("sub-fedavg", "Sub-FedAvg (Vahidian et al. 2021): clients prune as they train"),
             entry<tessera::Subsampling<Sgd, ServerFold>>("subsampling",

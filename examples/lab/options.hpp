@@ -46,6 +46,7 @@ struct Options {
     std::optional<std::size_t> unseen;
     double quorum = 0;
     bool stateless = false, over_the_wire = false;
+    std::string codec;    // of uploads; empty: none
     bool pooled = false;  // everybody's data in one client
     std::size_t threads = 1;
     std::size_t evaluate_every = 1, evaluate_last = 0;  // of the last so many rounds; 0: of all
