@@ -2,6 +2,7 @@
 #include <tessera/privacy/budget.hpp>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
@@ -43,6 +44,21 @@ TEST_CASE("a visit within the budget passes, one beyond it is refused with the c
     CHECK(sentence.find("client 7 would have spent an epsilon of " + std::to_string(spent)) == 0);
     CHECK(privacy::over_budget(1e9, 1e-5, {}, {{1, 0, 1}}, 0));        // no noise: infinite
     CHECK_FALSE(privacy::over_budget(0, 1e-5, ledger, {{1, 0, 1}}, 0));  // no budget
+}
+
+TEST_CASE("a ledger never begins anew: steps stay at the largest count that is kept, and a larger one is no ledger") {
+    Vec<Spent> ledger{{0.1, 1, most_steps - 3}};
+    CHECK(valid(ledger));
+    spend(ledger, {0.1, 1, 3});
+    CHECK(ledger[0].steps == most_steps);
+    spend(ledger, {0.1, 1, 1});
+    spend(ledger, {0.1, 1, ~std::uint64_t{0}});
+    CHECK(ledger[0].steps == most_steps);
+    spend(ledger, {0.2, 1, ~std::uint64_t{0}});
+    CHECK(ledger[1].steps == most_steps);
+    CHECK(valid(ledger));
+    CHECK_FALSE(valid({{0.1, 1, most_steps + 1}}));
+    CHECK_FALSE(valid({{0.1, 1, ~std::uint64_t{0}}}));  // one more step would make it 0
 }
 
 TEST_CASE("a forecast adds up visits, client by client, on top of what is spent") {

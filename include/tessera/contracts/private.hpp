@@ -30,10 +30,14 @@ inline void validate(const Spent& s) {  // a sentence is made only when it is ne
     if (!(s.noise >= 0 && std::isfinite(s.noise)))
         throw ConfigError("a noise multiplier is 0 or more, not " + std::to_string(s.noise));
 }
+// No run makes so many; a ledger that claims more would begin anew at 0, and a double could not count them.
+inline constexpr std::uint64_t most_steps = std::uint64_t{1} << 53;
 // Of a ledger that was read from a file: each entry is what `spend` would have made.
 inline bool valid(const Vec<Spent>& all) {
     for (const Spent& s : all)
-        if (!(s.rate >= 0 && s.rate <= 1 && s.noise >= 0 && std::isfinite(s.noise) && s.steps > 0)) return false;
+        if (!(s.rate >= 0 && s.rate <= 1 && s.noise >= 0 && std::isfinite(s.noise) && s.steps > 0 &&
+              s.steps <= most_steps))
+            return false;
     return true;
 }
 // One entry for each rate and noise, so a ledger is as long as a client has settings, not steps.
@@ -42,10 +46,10 @@ inline void spend(Vec<Spent>& all, const Spent& more) {
     if (more.steps == 0) return;
     for (Spent& s : all)
         if (s.rate == more.rate && s.noise == more.noise) {
-            s.steps += more.steps;
+            s.steps += std::min(more.steps, most_steps - s.steps);
             return;
         }
-    all.push_back(more);
+    all.push_back({more.rate, more.noise, std::min(more.steps, most_steps)});
 }
 
 // What a client would have spent with one more visit, and may not.
