@@ -131,7 +131,8 @@ Options without_outputs(Options o) {
 double validation_accuracy(const RunRecord& run, const std::string& stage) {
     double found = absent;
     for (const auto& e : run.final_evaluations)
-        if (e.split == SplitOf::validation && (e.metric == Metric::accuracy || e.metric == Metric::r2) && e.average == Average::pooled &&
+        if (e.split == SplitOf::validation && (e.metric == Metric::accuracy || e.metric == Metric::r2) &&
+            e.average == Average::pooled &&
             e.stage == stage && e.pick.word().starts_with("mean_last") &&
             (e.model == Which::personal || std::isnan(found)))
             found = e.value;

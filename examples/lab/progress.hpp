@@ -60,7 +60,8 @@ private:
         for (const auto& s : line.scores) {
             if (s.split != tessera::report::SplitOf::test || s.served != 0) continue;
             const std::string model(word(s.model));
-            if (is_share(s.quality)) std::snprintf(number, sizeof number, "  %s %.2f %%", model.c_str(), 100 * s.pooled);
+            if (is_share(s.quality))
+                std::snprintf(number, sizeof number, "  %s %.2f %%", model.c_str(), 100 * s.pooled);
             else std::snprintf(number, sizeof number, "  %s R2 %.4f", model.c_str(), s.pooled);
             measured_ += number;
         }

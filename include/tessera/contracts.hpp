@@ -9,6 +9,7 @@
 #include <tessera/contracts/fold.hpp>
 #include <tessera/contracts/gate.hpp>
 #include <tessera/contracts/judge.hpp>
+#include <tessera/contracts/judgement.hpp>
 #include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/method.hpp>

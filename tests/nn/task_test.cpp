@@ -311,7 +311,8 @@ TEST_CASE("tasks that do not fit are refused in a sentence, before and in the fi
     const auto x = initial_parameters(flat, Key{1});
     CHECK_THROWS_WITH_AS(flat.gradient(x, Batch<double>(data.examples(), three), out), labels, ConfigError);
     const auto wide = data::Dataset::own(std::vector<double>(9), {0, 1, 2}, 3);
-    CHECK_THROWS_WITH_AS(flat.accepts(wide.examples(), false), "examples have 3 numbers, the model reads 4", ConfigError);
+    CHECK_THROWS_WITH_AS(flat.accepts(wide.examples(), false),
+                         "examples have 3 numbers, the model reads 4", ConfigError);
     const Network<double, SquaredError> two(4, chain(Linear{2}));
     const auto targets = data::Dataset::regression(std::vector<double>(12), {1, 2, 3});
     CHECK_THROWS_WITH_AS(two.accepts(targets.examples(), true),

@@ -58,9 +58,9 @@ consteval bool model_is_spelt() {
                       "tessera::Model: a model that lists `routed` in `offers` has `routes`, `routed_gradient`, "
                       "`routed_predict` and `hard_predict`, and no other has; is one misspelt?");
         static_assert(agrees<M>(JudgingModel<M>, offer::judge),
-                      "tessera::Model: a model that lists `judge` in `offers` has `std::size_t positions() const`, `void "
-                      "judge(batch, predictions, to) const` and `void accepts(examples, labelled) const`, and no other "
-                      "has; is one misspelt?");
+                      "tessera::Model: a model that lists `judge` in `offers` has `std::size_t positions() const`, "
+                      "`void judge(batch, predictions, to) const` and `void accepts(examples, labelled) const`, and no "
+                      "other has; is one misspelt?");
         static_assert(agrees<M>(names_apart<M>, offer::apart),
                       "tessera::Model: a model that lists `apart` in `offers` has `bool apart() const`, and no other "
                       "has; is it misspelt?");

@@ -91,7 +91,7 @@ struct Spec {
     bool apart = true;        // examples do not meet (batch norm: false)
     bool reads_rows = false;  // forward, backward and step take x as `p.rows`, where it may lie in pieces
     bool reads_bytes = false;  // and in bytes
-    std::size_t words = 0;     // it reads whole numbers below this, also in bytes or whole numbers of 32 bits as `p.rows`
+    std::size_t words = 0;     // it reads whole numbers below this, also as bytes or std::int32_t in `p.rows`
     double flops = 0;          // of a forward pass over one example
 
     constexpr void parameter(Segment s) {

@@ -3,7 +3,7 @@
 //
 //   double gradient(const Batch<R>&, Out<R> z, Outputs) const     z, raw outputs, leaves as the slope; the mean loss
 //   void predict(Out<R> z, std::size_t outputs, Outputs) const    raw outputs to what a predictor speaks
-//   void judge(const Batch<R>&, In<R> predictions, Judgement&) const   adds what they are worth (contracts/judgement.hpp)
+//   void judge(const Batch<R>&, In<R> predictions, Judgement&) const   what they are worth (contracts/judgement.hpp)
 //   void check(const Examples&, std::size_t outputs, std::size_t positions) const   ConfigError before round one
 //   bool speaks_logarithms() const                                 of its predictions
 #pragma once

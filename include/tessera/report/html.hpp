@@ -151,8 +151,8 @@ private:
         };
         out_ += "<h2>Results</h2>\n<div class=\"scroll\" id=\"headline\"><table><thead><tr><th>run</th>";
         for (const Which model : {Which::personal, Which::global})
-            put(out_, "<th>", word(model), " ", in_words(quality_of(runs_.all[0])), "<small>", escape_html(shared(model)),
-                "</small></th>");
+            put(out_, "<th>", word(model), " ", in_words(quality_of(runs_.all[0])), "<small>",
+                escape_html(shared(model)), "</small></th>");
         for (const std::string_view name : {"clients that gain", "that lose", "up", "down", "time"})
             put(out_, "<th class=\"n\">", name, "</th>");
         out_ += "</tr></thead><tbody>\n";

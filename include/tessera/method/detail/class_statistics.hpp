@@ -43,7 +43,7 @@ struct ClassStatistics {
 template <class M, class R = real<M>>
 ClassStatistics<R> class_statistics(const Site<M>& at, const Vec<R>& w) {
     require(at.examples->labels, "FedPAC: features are compared class by class, these examples have no classes");
-    require(at.examples->one_label(), "FedPAC: features are compared class by class, these examples have several labels");
+    require(at.examples->one_label(), "FedPAC: features are compared class by class, these examples have several");
     constexpr std::size_t chunk = 256;
     const std::size_t width = at.model->feature_width(), classes = at.model->outputs();
     Vec<double> sums(classes * width);
