@@ -296,6 +296,40 @@ TEST_CASE("words that are not there are found before round one, and named") {
                          "nn::Embedding: an example holds a word that is not there", ConfigError);
 }
 
+TEST_CASE("a loss chosen at run time has the bits of that loss") {
+    const auto same = [](const auto& data, LossOf kind, auto loss, std::size_t outputs, std::size_t rows) {
+        using Loss = decltype(loss);
+        const std::vector<Index> all{1, 0};
+        const Batch<float> batch(data.examples(), all);
+        const auto layers = chain(Linear{4}, Relu{}, Linear{outputs});
+        const Shape in = rows > 1 ? Shape(rows, 3) : Shape(3);
+        const Network<float, Loss> fixed(in, layers);
+        const Network<float, AnyLoss> chosen(in, layers, AnyLoss{kind});
+        CHECK(chosen.objective().speaks_logarithms() == Loss::speaks_logarithms());
+        chosen.accepts(data.examples(), true);
+        const auto x = initial_parameters(fixed, Key{2});
+        Vec<float> a(x.size()), b(x.size()), p(2 * outputs * rows), q(p.size());
+        CHECK(fixed.gradient(x, batch, a) == chosen.gradient(x, batch, b));
+        CHECK(a == b);
+        fixed.predict(x, batch, p);
+        chosen.predict(x, batch, q);
+        CHECK(p == q);
+        Judgement one, other;
+        fixed.judge(batch, p, one);
+        chosen.judge(batch, q, other);
+        CHECK(one.loss == other.loss);
+        CHECK(one.right == other.right);
+        CHECK(one.fit.missed == other.fit.missed);
+        return AnyLoss::fitting(data.examples()).kind == kind;
+    };
+    const auto rows = toy_numbers<float>(6, 3), sequences = toy_numbers<float>(12, 4);
+    CHECK(same(data::Dataset::own(rows, {0, 1}, 2), LossOf::softmax, SoftmaxCrossEntropy{}, 2, 1));
+    CHECK(same(data::Dataset::own(sequences, {0, 1, -1, 1}, 2, 2), LossOf::softmax, SoftmaxCrossEntropy{}, 2, 2));
+    CHECK(same(data::Dataset::multi_label(rows, {0, 1, 1, 1, 0, 0}, 3), LossOf::binary, BinaryCrossEntropy{}, 3, 1));
+    CHECK(same(data::Dataset::regression(rows, {3, 4, 5, 6}, 2), LossOf::squared, SquaredError{}, 2, 1));
+    CHECK(!same(data::Dataset::regression(rows, {3, 4, 5, 6}, 2), LossOf::huber, Huber<>{}, 2, 1));
+}
+
 TEST_CASE("tasks that do not fit are refused in a sentence, before and in the first pass") {
     const auto data = sequences(), plain = data::Dataset::own(std::vector<double>(12), {0, 1, 2}, 3);
     const Network<double> flat(4, chain(Linear{3})), positions(Shape(4, 1), chain(Linear{3}));
