@@ -56,7 +56,7 @@ struct Analyses {
     static constexpr bool routing = requires(const Me& me) { me.gate, me.routing; };
     static constexpr bool masks = requires(const Run& run) { run.server().mask(tessera::Id{}); };
 
-    static void check(const Options& o) {
+    static void check(const Options& o, const tessera::Examples& examples) {
         constexpr std::array<std::pair<std::string_view, bool>, 8> known{{{"clients", clients},
                                                                           {"losses", losses},
                                                                           {"memory", memory},
@@ -83,6 +83,11 @@ struct Analyses {
             if (!fits)
                 throw tessera::ConfigError("--analyse " + asked + ": of " + o.algorithm + " the lab can show " +
                                            (can.empty() ? "nothing more" : can));
+            const bool answers = asked == "clients" || asked == "ensemble";
+            if ((answers && examples.targets) || (asked == "losses" && !examples.labels) ||
+                (asked == "routing" && !examples.one_label()))
+                throw tessera::ConfigError("--analyse " + asked + ": it looks at answers class by class, and " + *o.data +
+                                           " is labelled otherwise");
             if (asked == "ensemble" && o.pooled)
                 throw tessera::ConfigError("--analyse ensemble: " + o.algorithm + " has one client, and no ensemble");
             if (asked == "ensemble" && !o.aux)

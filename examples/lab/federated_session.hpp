@@ -76,7 +76,11 @@ private:
           run_(federation(method, task.model, warm_start, clients())) {
         if (!options().evaluate_also.empty()) also_ = served_with(options().evaluate_also, "--eval-also", warm_start);
         if (this->stage().tunes) tuned_ = served_with(this->stage().tune, "--stages, tune:", warm_start);
-        Analyses<Me, Model>::check(options());
+        const auto& examples = clients().pool().examples();
+        Analyses<Me, Model>::check(options(), examples);
+        if (examples.targets && (options().hits || !options().shifts.empty()))
+            throw tessera::ConfigError(std::string(options().hits ? "--hits" : "--shifts") +
+                                       ": they count right answers, and real targets have none");
         check_shifts(options(), clients(), images());
         run_.over_the_wire(options().over_the_wire);
     }
