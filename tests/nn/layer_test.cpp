@@ -278,7 +278,7 @@ TEST_CASE("any backend multiplies for any network") {
     const auto recipe =
         chain(Conv2d{.outputs = 3, .kernel = 3, .stride = 2, .pad = 1}, Relu{}, Linear{5}, Relu{}, Linear{3});
     const Shape in(2, 5, 4);
-    const conformance::detail::LayerBatch<double> data(in.size(), 3);
+    const conformance::detail::LayerBatch<double> data(in.size(), 3, 1);
     const Network<double> simd(in, recipe), reference(in, recipe, nn::backend_for<double, backend::Reference>());
     const auto w = conformance::detail::layer_parameters<double>(dimension(simd));
     Vec<double> g(w.size()), h(w.size());

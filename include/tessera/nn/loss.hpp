@@ -62,13 +62,15 @@ struct SoftmaxCrossEntropy {
         if (batch.size() == 0) return 0;
         const std::size_t each = how.positions, rows = batch.size() * each, classes = z.size() / rows;
         check(batch.examples(), z.size() / batch.size(), how.positions);
-        const std::size_t counted = how.alone ? batch.size() : batch.labelled();
-        const R share = R(1) / static_cast<R>(counted);
         Scratch<R> chosen(rows), top(rows), sum(rows);
-        for (std::size_t i = 0; i < rows; ++i) {
-            const std::int32_t label = batch.label(i / each, i % each);
-            chosen[i] = label < 0 ? R(0) : z[i * classes + static_cast<std::size_t>(label)];
-        }
+        std::size_t labels = 0;
+        for (std::size_t i = 0, r = 0; i < batch.size(); ++i)
+            for (std::size_t t = 0; t < each; ++t, ++r) {
+                const std::int32_t label = batch.label(i, t);
+                labels += label >= 0;
+                chosen[r] = label < 0 ? R(0) : z[r * classes + static_cast<std::size_t>(label)];
+            }
+        const R share = R(1) / static_cast<R>(how.alone ? batch.size() : labels);
         kernels::softmax_rows(z.data(), rows, classes, top.data(), sum.data());
         double loss = 0;
         for (std::size_t i = 0; i < batch.size(); ++i) {
