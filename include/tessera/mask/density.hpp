@@ -66,11 +66,16 @@ inline Vec<double> densities(Layout layout, double density, Distribution how, Ma
     const auto spared = [&](std::size_t l) {
         return layout[l].part == Part::buffer || (scope == MaskScope::weights && layout[l].rank == 1);
     };
-    for (std::size_t l = 0; l < layout.size(); ++l)
+    std::size_t thinned = 0;
+    for (std::size_t l = 0; l < layout.size(); ++l) {
+        thinned += !spared(l);
         if (spared(l)) {
             full[l] = 1;
             out[l] = 1;
         }
+    }
+    tessera::detail::require(thinned > 0 || layout.empty(),
+                             "this model has no weights to mask: biases, norms and running statistics stay whole");
     if (how == Distribution::uniform) return out;
     for (;;) {
         double wanted = 0, divisor = 0, most = 0;
