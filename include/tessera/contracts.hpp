@@ -22,3 +22,4 @@
 #include <tessera/contracts/rule.hpp>
 #include <tessera/contracts/site.hpp>
 #include <tessera/contracts/sparse.hpp>
+#include <tessera/contracts/store.hpp>

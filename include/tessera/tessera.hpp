@@ -21,4 +21,5 @@
 #include <tessera/rule.hpp>
 #include <tessera/runtime.hpp>
 #include <tessera/sample.hpp>
+#include <tessera/store.hpp>
 #include <tessera/version.hpp>

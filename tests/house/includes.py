@@ -6,7 +6,7 @@ import re
 import self_check
 
 POLICIES = ["rule", "fold", "mask", "gate", "divergence", "order", "prior", "privacy", "sample", "codec"]
-BELOW_RUNTIME = ["core", "contracts", "kernels", "interop", "data", "nn", *POLICIES, "exec", "report", "io"]
+BELOW_RUNTIME = ["core", "contracts", "kernels", "interop", "data", "nn", *POLICIES, "exec", "report", "io", "store"]
 
 # room: what its headers may include besides the room itself and the standard library. A name is a room, one header of
 # a room ("nn/objective", also as a folder), or a library of LIBRARIES.
@@ -21,6 +21,7 @@ TABLE = {
     "exec": ["core", "contracts", "openmp", "simd"],
     "report": ["core", "contracts"],
     "io": ["core", "data", "report", "zlib", "json", "posix"],
+    "store": ["core", "contracts", "io", "posix"],  # states rest in files, and io knows how to treat these
     "runtime": [*BELOW_RUNTIME, "posix"],
     "method": [*BELOW_RUNTIME, "runtime"],
 }

@@ -124,6 +124,7 @@ void write_checkpoint(const std::string& path, const Federation<Me, M>& run, con
     run.save(out);
     put(out, crc32c(out));
     io::write_file_atomically(path, out);
+    run.saved();
 }
 
 // Returns the notes. IoError if the file is not a whole checkpoint of this run; the run is then as it was.

@@ -20,6 +20,7 @@
 
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/plan.hpp>
+#include <tessera/contracts/store.hpp>
 #include <tessera/core/arena.hpp>
 #include <tessera/core/clock.hpp>
 #include <tessera/core/denormals.hpp>
@@ -83,9 +84,11 @@ public:
         detail::require(data_.size() > 0, "a federation needs at least one client");
         for (std::size_t k = 0; k < data_.size(); ++k) {
             const auto share = data_[k];
-            check_width(share, "client " + std::to_string(k));
-            check_classes(share, "client " + std::to_string(k));
-            if (k == 0) accept(*share.examples, true);  // all clients' are in one pool
+            if (k == 0) {  // all clients' are in one pool
+                check_width(share, "client 0");
+                check_classes(share, "client 0");
+                accept(*share.examples, true);
+            }
             if (!share.train.empty()) candidates_.push_back({static_cast<Id>(k), share.key});
         }
         detail::require(!candidates_.empty(), "no client has training data");
@@ -106,6 +109,8 @@ public:
         prepare_workers(executor.concurrency());
 
         RoundReport report{.round = server_.round()};
+        if (mirrors_) throw ConfigError("a federation that mirrors another has no rounds of its own");
+        if (store_.outside()) store_.outside()->begin();
         server_.open_round(plan, drawn);
         Vec<Visit> visits(plan.size());
         try {
@@ -121,11 +126,15 @@ public:
                     piece(task);
                 });
             };
-            report.outcome = server_.close_round(Team(executor.concurrency(), pieces));
+            report.outcome = server_.close_round(Team(executor.concurrency(), pieces), [&](const Outcome& outcome) {
+                if (store_.outside()) write_states(plan, visits, outcome);
+            });
         } catch (...) {
             server_.abandon_round();
+            if (store_.outside()) store_.outside()->abandon();
             for (std::size_t i = 0; i < plan.size(); ++i)
                 if (visits[i].sent) keep_spent(plan[i].client, visits[i].state);
+            write_held();
             throw;
         }
         settle(plan, visits, report);
@@ -151,8 +160,32 @@ public:
     // From now on messages go through their bytes and back; the results do not change.
     void over_the_wire(bool yes = true) { wire_ = yes; }
 
+    // From now on clients' states rest in a store outside this process's memory (store/log.hpp); the results do not
+    // change. Before round one, or before a restore. IoError if the store cannot be opened.
+    template <class Keep>
+    void keep_in(const Keep& policy) {
+        static_assert(requires(std::unique_ptr<Store> opened) { opened = policy.open(std::size_t{}); },
+                      "tessera::Store: a policy must have `std::unique_ptr<Store> open(std::size_t clients) const`");
+        detail::require(server_.round() == 0 && !store_.outside(),
+                        "a federation is told once where its clients' states rest, and before its first round");
+        store_.keep_in(policy.open(size()));
+    }
+    // Shows the state of another federation of the same clients and model as it stands now, for example to serve it with
+    // other settings; what that one keeps in a store is read there. It has no rounds of its own any more.
+    void mirror(const Federation& other) {
+        detail::require(other.size() == size() && other.setup_->initial.size() == setup_->initial.size(),
+                        "a federation can mirror only one of the same clients and model");
+        server_.restore(other.server_.state(), other.server_.round());
+        store_ = other.store_;
+        mirrors_ = true;
+    }
+
     const ServerState& server() const { return server_.state(); }
-    ClientState client(Id k) const { return store_[k]; }
+    // IoError if it rests in a store and is not one that this method left on this model.
+    ClientState client(Id k) const {
+        Workspace<R> workspace;
+        return state_of(k, workspace);
+    }
     std::size_t rounds_done() const { return server_.round(); }
     const Settings& settings() const { return setup_->settings; }
     const Setup<Me, M>& setup() const { return *setup_; }
@@ -172,7 +205,7 @@ public:
     // Calls use(client, received, workspace) with the client's end and a fresh download; nothing is kept.
     template <class Use>
     auto at_client(Id k, Workspace<R>& workspace, Use&& use) const {
-        const Client<Me, M> client(*setup_, k, data_[k], store_[k]);
+        const Client<Me, M> client(*setup_, k, data_[k], state_of(k, workspace));
         return use(client, server_.send(k), workspace);
     }
     // The same for a client that never took part; its number comes after those of the known ones.
@@ -183,13 +216,17 @@ public:
         return use(client, server_.send(stranger), workspace);
     }
 
-    // The whole state as bytes, and back (checkpoint.hpp wraps them in a file).
+    // The whole state as bytes, and back (checkpoint.hpp wraps them in a file). Of states in a store, where they lie:
+    // `saved` tells the store that the bytes are in a safe place, and it keeps what the last two of them need.
     void save(Bytes& out) const {
         put(out, static_cast<std::uint64_t>(server_.round()));
         put(out, server_.state());
-        std::uint64_t kept = 0;
-        for (Id k = 0; k < store_.size(); ++k) kept += store_.visited(k);
-        put(out, kept);
+        if (Store* const outside = store_.outside()) {
+            if (store_.holds_some()) throw Error("what clients have spent could not be written; free some room first");
+            put(out, in_a_store);
+            return outside->save(out);
+        }
+        put(out, static_cast<std::uint64_t>(store_.visited()));
         if constexpr (ClientStore<ClientState>::keeps)
             for (Id k = 0; k < store_.size(); ++k)
                 if (store_.visited(k)) {
@@ -197,8 +234,11 @@ public:
                     put(out, store_.view(k));
                 }
     }
-    // WireError if the bytes cannot be a state that this method left on this model and these clients; nothing has then
-    // changed.
+    void saved() const {
+        if (store_.outside()) store_.outside()->saved();
+    }
+    // WireError or IoError if the bytes cannot be a state that this method left on this model and these clients; nothing
+    // has then changed. States that were in memory move into the store, if there is one.
     void restore(Reader& in) {
         std::uint64_t round = 0, kept = 0;
         ServerState server;
@@ -209,25 +249,13 @@ public:
             throw WireError("the server's state cannot be one that this method left on this model: its lengths or its "
                             "numbers are wrong");
         get(in, kept);
-        std::vector<std::pair<Id, ClientState>> clients;
-        Workspace<R> workspace;
-        for (std::uint64_t i = 0; i < kept; ++i) {
-            Id k = 0;
-            get(in, k);
-            if (k >= size()) throw WireError("the state is of a client that is not in this federation");
-            if (!clients.empty() && k <= clients.back().first) throw WireError("the state's clients are out of order");
-            ClientState state{};
-            get(in, state);
-            if (!Client<Me, M>(*setup_, k, data_[k]).keeps(state, workspace))
-                throw WireError(
-                    "the state of client " + std::to_string(k) +
-                    " cannot be one that this method left on this model: its lengths or its numbers are wrong");
-            clients.emplace_back(k, std::move(state));
+        if (kept == in_a_store) {
+            if (!store_.outside()) throw WireError("its clients' states rest in a store; tell the run in which one");
+            store_.outside()->restore(in);
+        } else {
+            restore_clients(in, kept, round);
         }
-        if (in.left() > 0) throw WireError("bytes follow the end of the state");
         server_.restore(std::move(server), static_cast<std::size_t>(round));
-        store_.clear();
-        for (auto& [k, state] : clients) store_.commit(k, std::move(state));
     }
     // Of the declarations behind save(): bytes of another method or model are refused by it.
     std::uint64_t shape() const {
@@ -240,8 +268,11 @@ public:
     }
 
 private:
+    static constexpr std::uint64_t in_a_store = ~std::uint64_t{};  // where the number of clients stands otherwise
+
     struct Visit {
         ClientState state;
+        Staged staged{};  // where the state is, if it rests in a store
         bool sent = false;  // false: there was no visit, for it would have passed the client's budget
         bool sound = true;
         std::uint64_t bytes_up = 0, bytes_down = 0;
@@ -271,8 +302,46 @@ private:
         return drawn.each_by_itself && drawn.rate < 1 ? detail::plan_key(setup_->method, key) : key;
     }
 
+    // A store is outside: what comes from there is judged.
+    ClientState state_of(Id k, Workspace<R>& workspace) const {
+        auto state = store_[k];
+        if (store_.outside() && store_.visited(k) && !keeps(k, state, workspace))
+            throw IoError(store_.outside()->where(), not_left_by_this_method(k));
+        return state;
+    }
+    bool keeps(Id k, const ClientState& state, Workspace<R>& workspace) const {
+        return Client<Me, M>(*setup_, k, data_[k]).keeps(state, workspace);
+    }
+    static std::string not_left_by_this_method(Id k) {
+        return "the state of client " + std::to_string(k) +
+               " cannot be one that this method left on this model: its lengths or its numbers are wrong";
+    }
+    void restore_clients(Reader& in, std::uint64_t kept, std::uint64_t round) {
+        std::vector<std::pair<Id, ClientState>> clients;
+        Workspace<R> workspace;
+        for (std::uint64_t i = 0; i < kept; ++i) {
+            Id k = 0;
+            get(in, k);
+            if (k >= size()) throw WireError("the state is of a client that is not in this federation");
+            if (!clients.empty() && k <= clients.back().first) throw WireError("the state's clients are out of order");
+            ClientState state{};
+            get(in, state);
+            if (!keeps(k, state, workspace)) throw WireError(not_left_by_this_method(k));
+            clients.emplace_back(k, std::move(state));
+        }
+        if (in.left() > 0) throw WireError("bytes follow the end of the state");
+        if (store_.outside()) {
+            store_.outside()->begin();
+            Vec<Staged> all;
+            for (const auto& [k, state] : clients) all.push_back(store_.stage(k, state));
+            return store_.commit(round, all);
+        }
+        store_.clear();
+        for (auto& [k, state] : clients) store_.commit(k, std::move(state));
+    }
+
     void visit(const Seat& seat, Visit& visit, Workspace<R>& workspace) {
-        Client<Me, M> client(*setup_, seat.client, data_[seat.client], store_[seat.client]);
+        Client<Me, M> client(*setup_, seat.client, data_[seat.client], state_of(seat.client, workspace));
         try {
             if (!detail::over_budget(setup_->method, client.state(), seat.client))
                 exchange(seat, client, visit, workspace);
@@ -283,6 +352,9 @@ private:
         }
         if (!visit.sent) server_.excuse(seat.client);
         visit.state = client.take_state();
+        if (!store_.outside() || settings().stateless || (visit.sent && !visit.sound)) return;
+        visit.staged = store_.stage(seat.client, visit.state);
+        if constexpr (!detail::keeps_spent<Me>) visit.state = {};  // so memory holds those under way, not the cohort
     }
     void exchange(const Seat& seat, Client<Me, M>& client, Visit& visit, Workspace<R>& workspace) {
         workspace.tally = {};
@@ -320,16 +392,46 @@ private:
             last = detail::over_budget(setup_->method, visits[i].state, plan[i].client);
         }
         for (const auto& c : candidates_)
-            if (!asked[c.client] && !detail::over_budget(setup_->method, store_[c.client], c.client)) return;
+            if (!asked[c.client] && !detail::over_budget(setup_->method, client(c.client), c.client)) return;
         if (last) throw BudgetError(*last);
     }
     // Sent is spent, whatever came of it.
+    ClientState spent_of(Id client, ClientState& after) const {
+        auto before = store_[client];
+        detail::keep_spent(setup_->method, before, after);
+        return before;
+    }
     void keep_spent(Id client, ClientState& after) {
         if constexpr (detail::keeps_spent<Me>) {
-            auto before = store_[client];
-            detail::keep_spent(setup_->method, before, after);
-            store_.commit(client, std::move(before));
+            if (store_.outside()) store_.hold(client, spent_of(client, after));
+            else store_.commit(client, spent_of(client, after));
         }
+    }
+    // A disk without room is why a round fails, and no reason to forget what its clients have spent: that waits for room.
+    void write_held() {
+        if (!store_.outside() || !store_.holds_some()) return;
+        try {
+            Vec<Staged> nobody;
+            store_.commit(server_.round(), nobody);
+        } catch (const Error&) {
+            store_.outside()->abandon();
+        }
+    }
+
+    bool counts(const Visit& v, const Outcome& outcome) const { return !v.sent || (v.sound && outcome.counted); }
+    // The last thing of a round that can fail.
+    void write_states(const Plan& plan, Vec<Visit>& visits, const Outcome& outcome) {
+        Vec<Staged> counted;
+        if (!settings().stateless)
+            for (std::size_t i = 0; i < plan.size(); ++i) {
+                if (counts(visits[i], outcome)) {
+                    counted.push_back(visits[i].staged);
+                } else if constexpr (detail::keeps_spent<Me>) {
+                    auto after = visits[i].state;
+                    counted.push_back(store_.stage(plan[i].client, spent_of(plan[i].client, after)));
+                }
+            }
+        store_.commit(server_.round(), counted);
     }
 
     // Commits what the visits left, if the round counted, and adds them up, in the order of the plan.
@@ -350,8 +452,8 @@ private:
             tally.forward_flops += v.tally.forward_flops;
             report.over_budget += !v.sent;
             report.diverged += !v.sound;
-            if (settings().stateless) continue;
-            if (!v.sent || (v.sound && report.outcome.counted)) store_.commit(plan[i].client, std::move(v.state));
+            if (settings().stateless || store_.outside()) continue;
+            if (counts(v, report.outcome)) store_.commit(plan[i].client, std::move(v.state));
             else keep_spent(plan[i].client, v.state);
         }
         report.trained = plan.size() - report.over_budget;
@@ -389,7 +491,7 @@ private:
     ClientStore<ClientState> store_;
     std::vector<Candidate> candidates_;
     std::vector<std::unique_ptr<Worker>> workers_;
-    bool wire_ = false;
+    bool wire_ = false, mirrors_ = false;
 };
 
 }  // namespace tessera

@@ -87,13 +87,14 @@ public:
     void open_round(const Plan& plan, const Cohort& drawn = {}) {
         const std::unique_lock hold(*gate_);
         forget_round();
-        position_of_.assign(clients_, no_seat);
+        if (position_of_.empty()) position_of_.assign(clients_, no_seat);
         std::size_t merged = 0;
         for (const auto& seat : plan) {
             if (seat.client >= clients_ || position_of_[seat.client] != no_seat)
                 throw ConfigError("the plan seats client " + std::to_string(seat.client) +
                                   (seat.client >= clients_ ? ", which does not exist" : " twice"));
             position_of_[seat.client] = seat.merged ? static_cast<std::uint32_t>(merged++) : not_merged;
+            seated_.push_back(seat.client);
         }
         seats_.assign(merged, Taken::waiting);
         cohort_ = drawn;
@@ -146,6 +147,11 @@ public:
     }
 
     Outcome close_round(const Team& team = {}) {
+        return close_round(team, [](const Outcome&) {});
+    }
+    // last(outcome) is called when all is known and nothing is changed; what it throws leaves the round open.
+    template <class Last>
+    Outcome close_round(const Team& team, Last&& last) {
         const std::unique_lock hold(*gate_);
         if (!open_) throw Error("close_round: no round is open; open_round comes first");
         const FlushDenormals flush;
@@ -153,8 +159,10 @@ public:
         Outcome result = outcome_;
         result.merged = result.verdicts[0];
         result.counted = quorate();
-        if (result.counted && (result.merged > 0 || hidden)) {
-            State next = state_;
+        const bool folds = result.counted && (result.merged > 0 || hidden);
+        State next;
+        if (folds) {
+            next = state_;
             if constexpr (streams) {
                 if (streaming()) {
                     for (std::size_t p = 0; p < seats_.size(); ++p)
@@ -167,8 +175,9 @@ public:
                 merge_kept(next);
             }
             result.counted = all_finite(next);
-            if (result.counted) state_ = std::move(next);
         }
+        last(std::as_const(result));
+        if (folds && result.counted) state_ = std::move(next);
         ++round_;
         forget_round();
         return result;
@@ -193,6 +202,8 @@ private:
     State opened() const { return open_at<Me, M>(setup_->method, hub(), setup_->initial, clients_); }
     void forget_round() {
         open_ = false;
+        for (const Id client : seated_) position_of_[client] = no_seat;
+        seated_.clear();
         seats_.clear();
         outcome_ = {};
         uploads_.clear();
@@ -305,7 +316,8 @@ private:
     State state_;
     std::size_t round_ = 0;
     bool open_ = false;
-    Vec<std::uint32_t> position_of_;
+    Vec<std::uint32_t> position_of_;  // of every client; only those seated are touched in a round
+    Vec<Id> seated_;
     Vec<Taken> seats_;  // of the merged clients, in the plan's order
     Cohort cohort_;
     Vec<Merged> uploads_;

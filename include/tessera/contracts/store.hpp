@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Store: where clients' states rest between visits, as bytes by client number, if not in memory.
+//
+// A round stages the states that its visits leave and commits those that count, all or none. What is staged is nobody's
+// until then. A policy of this kind has `std::unique_ptr<Store> open(std::size_t clients) const`; one that gives none
+// leaves the states in memory. `Federation::keep_in` takes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <tessera/core/bytes.hpp>
+#include <tessera/core/hash.hpp>
+#include <tessera/core/view.hpp>
+
+namespace tessera {
+
+// A state that is written and not committed.
+struct Staged {
+    std::uint64_t where = 0;  // the store's own way to find it
+    std::uint64_t check = 0;  // of its bytes
+    Fingerprint print{};      // of the state, for the fingerprint of all
+    Id client = 0;
+    std::uint32_t length = 0;  // in bytes
+};
+
+class Store {
+public:
+    Store() = default;
+    Store(const Store&) = delete;
+    Store& operator=(const Store&) = delete;
+    virtual ~Store() = default;
+
+    // From any threads at once. What is read lies in `room`; IoError if it is not what was written.
+    virtual bool visited(Id client) const = 0;  // something was committed for it
+    virtual std::span<const std::byte> read(Id client, Bytes& room) const = 0;
+    virtual Staged stage(Id client, std::span<const std::byte> state, Fingerprint print) = 0;
+
+    // From one thread, with no other call under way. IoError if `commit` fails: all is then as before the round, once
+    // `abandon` has been called.
+    virtual void begin() = 0;  // before each round; the first without a `restore` before it starts with nobody
+    virtual void commit(std::uint64_t round, std::span<const Staged> counted) = 0;
+    virtual void abandon() = 0;  // what was staged since the last commit
+
+    // Makes what is committed last, and writes down how to find it again; `saved` says that this is in a safe place.
+    virtual void save(Bytes& out) = 0;
+    virtual void saved() = 0;
+    virtual void restore(Reader& in) = 0;  // to the end of the bytes; WireError or IoError: all is as before
+
+    virtual Fingerprint fingerprint() const = 0;  // the sum over the clients
+    virtual std::string where() const = 0;        // for sentences: a file or directory
+};
+
+}  // namespace tessera
