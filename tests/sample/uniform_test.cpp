@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -101,6 +102,23 @@ TEST_CASE("a function of seed, round and keys only") {
     auto more = ids(sample::Uniform{11}.plan(Key{1}, 4, all));
     more.resize(6);
     CHECK(more == expected);
+}
+
+TEST_CASE("those with the smallest draws, in their order, among few and among many") {
+    for (const std::size_t n : {1u, 5u, 511u, 512u, 513u, 5000u}) {
+        const auto all = people(n, 77);
+        std::vector<std::pair<std::uint64_t, Id>> expected;
+        for (const auto& c : all)
+            expected.emplace_back(Stream(Key{9}(purpose::sampling)(3)(c.key)).word64(), c.client);
+        std::sort(expected.begin(), expected.end());
+        for (const std::size_t count : {std::size_t{1}, n / 3, n - 1, n}) {
+            CAPTURE(n);
+            CAPTURE(count);
+            std::vector<Id> first;
+            for (std::size_t i = 0; i < count; ++i) first.push_back(expected[i].second);
+            CHECK(ids(sample::Uniform{count}.plan(Key{9}, 3, all)) == first);
+        }
+    }
 }
 
 TEST_CASE("clients with equal keys are told apart by their number") {

@@ -344,11 +344,24 @@ public:
 
     const Dataset& pool() const { return inner_->pool; }
     const Split& split() const { return inner_->split; }
+    // Of the split, looked at once, however often it is asked. Two who ask first at once write the same bits.
+    Fingerprint split_fingerprint() const {
+        const Inner& all = *inner_;
+        if (!__atomic_load_n(&all.seen, __ATOMIC_ACQUIRE)) {
+            const Fingerprint found = fingerprint(all.split);
+            __atomic_store_n(&all.print.low, found.low, __ATOMIC_RELAXED);
+            __atomic_store_n(&all.print.high, found.high, __ATOMIC_RELAXED);
+            __atomic_store_n(&all.seen, true, __ATOMIC_RELEASE);
+        }
+        return {__atomic_load_n(&all.print.low, __ATOMIC_RELAXED), __atomic_load_n(&all.print.high, __ATOMIC_RELAXED)};
+    }
 
 private:
     struct Inner {
         Dataset pool;
         Split split;
+        mutable Fingerprint print{};
+        mutable bool seen = false;
     };
     ClientData view(const Share& share) const {
         return {&inner_->pool.examples(), share.train, share.validation, share.test, share.key};

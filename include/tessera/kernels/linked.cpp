@@ -5,6 +5,7 @@
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/conv.hpp>
 #include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/draws.hpp>
 #include <tessera/kernels/dropout.hpp>
 #include <tessera/kernels/mean.hpp>
 #include <tessera/kernels/moments.hpp>

@@ -86,7 +86,7 @@ std::string identity_of(const Federation<Me, M>& run, const std::string& configu
     if constexpr (Reflectable<Me>)
         for (const auto& [name, value] : settings_of(run.setup().method)) add("method." + name, value);
     add(data_line, run.data().pool().fingerprint().hex());
-    add(split_line, fingerprint(run.data().split()).hex());
+    add(split_line, run.data().split_fingerprint().hex());
     add(public_line, public_data_of(run));
     Hasher start;
     hash_into(start, run.setup().initial);

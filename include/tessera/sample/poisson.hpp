@@ -5,12 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include <tessera/contracts/plan.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
+#include <tessera/core/random.hpp>
+#include <tessera/sample/detail/priorities.hpp>
 
 namespace tessera::sample {
 
@@ -20,21 +24,15 @@ struct Poisson {
 
     Plan plan(Key key, std::size_t round, std::span<const Candidate> candidates) const {
         if (!(rate > 0 && rate <= 1)) throw ConfigError("rate must lie in (0, 1], not " + std::to_string(rate));
-        struct Drawn {
-            std::uint64_t priority;
-            Id client;
-        };
         // Of 2^64 equally likely words, the share `rate` of the smallest. Their order is that of the seats.
-        const Key draw = key(purpose::sampling)(round);
-        const double bound = std::ldexp(rate, 64);
-        Vec<Drawn> drawn;
-        drawn.reserve(candidates.size());
-        for (const auto& c : candidates)
-            if (const auto word = Stream(draw(c.key)).word64(); rate == 1 || static_cast<double>(word) < bound)
-                drawn.push_back({word, c.client});
-        std::sort(drawn.begin(), drawn.end(), [](const Drawn& a, const Drawn& b) {
-            return a.priority != b.priority ? a.priority < b.priority : a.client < b.client;
+        const double bound = std::ldexp(rate, 64), near = bound + 0x1p12;  // no word beyond `near` is rounded to less
+        const std::uint64_t most = near < 0x1p64 ? static_cast<std::uint64_t>(near) : ~std::uint64_t{};
+        Vec<detail::Drawn> drawn;
+        detail::for_each_priority(key(purpose::sampling)(round), candidates, [&](const detail::Drawn& each) {
+            if (each.priority > most) return;
+            if (rate == 1 || static_cast<double>(each.priority) < bound) drawn.push_back(each);
         });
+        std::sort(drawn.begin(), drawn.end());
         Plan plan;
         for (const auto& each : drawn) plan.push_back({each.client, true});
         return plan;

@@ -6,13 +6,15 @@
 // do not read client numbers, so relabelling clients permutes personal states and leaves the server's bits.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
+#include <cstddef>
+#include <span>
 #include <string>
 
 #include <tessera/contracts/plan.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
+#include <tessera/core/random.hpp>
+#include <tessera/sample/detail/priorities.hpp>
 
 namespace tessera::sample {
 
@@ -26,25 +28,10 @@ struct Uniform {
         if (count > candidates.size())
             throw ConfigError("per_round is " + std::to_string(count) + " but only " +
                               std::to_string(candidates.size()) + " clients have training data");
-        struct Drawn {
-            std::uint64_t priority;
-            Id client;
-        };
         const Key draw = key(purpose::sampling)(round);
-        Vec<Drawn> drawn;
-        drawn.reserve(candidates.size());
-        for (const auto& c : candidates) drawn.push_back({Stream(draw(c.key)).word64(), c.client});
-        const auto by_priority = [](const Drawn& a, const Drawn& b) {
-            return a.priority != b.priority ? a.priority < b.priority : a.client < b.client;
-        };
-        if (everyone_trains)
-            std::sort(drawn.begin(), drawn.end(), by_priority);
-        else
-            std::partial_sort(drawn.begin(), drawn.begin() + static_cast<std::ptrdiff_t>(count), drawn.end(),
-                              by_priority);
         Plan plan;
-        const std::size_t seats = everyone_trains ? drawn.size() : count;
-        for (std::size_t i = 0; i < seats; ++i) plan.push_back({drawn[i].client, i < count});
+        for (const auto& each : detail::smallest(draw, candidates, everyone_trains ? candidates.size() : count))
+            plan.push_back({each.client, plan.size() < count});
         return plan;
     }
 };
