@@ -267,7 +267,7 @@ private:
         for (auto& [n, s] : segments_) {
             if (s.size == s.offset) continue;
             for (const auto& row : std::span(s.rows).subspan(s.rows_before)) s.states += record_size(row.length);
-            s.size = s.offset;
+            s.file.begin_sync(std::exchange(s.size, s.offset), s.offset);
             s.unsynced = true;
             if (s.sealed) s.rows = {};
             s.rows_before = s.rows.size();
