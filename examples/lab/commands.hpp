@@ -26,5 +26,6 @@ int list_presets(const std::string& name, bool as_text = false);  // no name: al
 int run(Options options);
 int sweep(Options options, const SweepOptions& sweep);
 int compare(const CompareOptions& options);
+int check_store(const std::string& run);  // the logs below a run's directory of checkpoints; 1 if one is damaged
 
 }  // namespace lab

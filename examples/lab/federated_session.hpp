@@ -19,6 +19,7 @@
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/runtime/export.hpp>
 #include <tessera/sample/uniform.hpp>
+#include <tessera/store/log.hpp>
 
 #include "analyses.hpp"
 #include "methods.hpp"
@@ -120,6 +121,9 @@ private:
     }
     std::string state_hash() const override { return run_.fingerprint().hex(); }
     bool has_personal() const override { return personal; }
+    void keep_states_in(const std::string& directory, bool anew) override {
+        run_.keep_in(tessera::store::Log{.directory = directory, .anew = anew});
+    }
     void save(const tessera::CheckpointDirectory& to, const std::string& name,
               const tessera::Bytes& notes) const override {
         to.save(run_, name, notes);
@@ -139,7 +143,7 @@ private:
     tessera::Vec<Score> scores(std::uint8_t served) const override {
         using tessera::SplitOf;
         using tessera::Which;
-        if (served != as_set) copy_state_to(served == also ? *also_ : *tuned_);
+        if (served != as_set) (served == also ? *also_ : *tuned_).mirror(run_);
         const auto as_trained = judged();
         const Run& run = served == as_set ? *as_trained : served == also ? *also_ : *tuned_;
         tessera::Vec<Score> all;
@@ -153,13 +157,6 @@ private:
         }
         return all;
     }
-    void copy_state_to(Run& other) const {
-        tessera::Bytes state;
-        run_.save(state);
-        tessera::Reader in(state);
-        other.restore(in);
-    }
-
     double coherence() const override { return Analyses<Me, Model>::coherence_of(run_, executor_); }
 
     void judge(tessera::report::RunRecord& record) const override {
@@ -188,7 +185,7 @@ private:
         Analyses<Me, Model>::add(run, options(), executor_, record);
         if constexpr (personal)
             if (tuned_ && options().analyses("clients")) {
-                copy_state_to(*tuned_);
+                tuned_->mirror(run_);
                 record.add(analysis::final_fine_tuning(tessera::evaluate<Which::personal>(run, executor_),
                                                        tessera::evaluate<Which::personal>(*tuned_, executor_)));
             }

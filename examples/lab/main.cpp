@@ -119,6 +119,7 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_flag("--hits", o.hits, "Keep in the JSON which test examples each client gets right");
     command.add_option("--checkpoint", o.checkpoint, "Directory for checkpoints");
     command.add_option("--checkpoint-every", o.checkpoint_every, "Rounds between checkpoints");
+    command.add_option("--store", o.store, "Where clients' states rest: memory, or log, in the directory of checkpoints");
     command.add_flag("--resume", o.resume, "Go on from the newest checkpoint");
     command.add_flag("--quiet", o.quiet, "Print nothing but errors");
     // CLI11 would read -1 and what is too large as the largest number there is.
@@ -174,7 +175,7 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
         commands.push_back(each->get_name());
         if (argc > 1 && each->get_name() == argv[1]) command = each;
     }
-    if (argc < 2) return "say what to do: run, sweep, compare, list or presets; `tessera-lab --help` tells more";
+    if (argc < 2) return "say what to do: run, sweep, compare, store, list or presets; `tessera-lab --help` tells more";
     if (!command && argv[1][0] == '-') return complaint("flag", argv[1], {"--help", "--version"});
     if (!command) return complaint("command", argv[1], commands);
     std::vector<std::string> flags;
@@ -260,6 +261,10 @@ int obey(int argc, char** argv) {
     sweeper->add_option("--grid", grid.grid, "NAME=VALUE,VALUE,... of what is tried; several make a product");
     sweeper->add_option("--select", grid.select, "On which data the best is chosen: validation");
 
+    std::string logged;
+    auto* keeper = app.add_subcommand("store", "Read and check the log of clients' states that --store log keeps");
+    keeper->add_option("RUN", logged, "The run's directory of checkpoints")->required();
+
     lab::CompareOptions comparison;
     auto* comparer = app.add_subcommand("compare", "Runs against each other, with confidence intervals");
     comparer->add_option("FILES", comparison.files, "JSON files of runs; the others are held against the first");
@@ -275,6 +280,7 @@ int obey(int argc, char** argv) {
         if (*lister) return lab::list(as_json, listed);
         if (*shower) return lab::list_presets(preset, as_text);
         if (*comparer) return lab::compare(comparison);
+        if (*keeper) return lab::check_store(logged);
         if (sweeper->count("--validation") > 0 && o.validation == 0)
             throw tessera::ConfigError("--validation 0: a sweep chooses on validation data; give a share above 0, or "
                                        "leave it out for 0.2");

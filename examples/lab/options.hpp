@@ -58,6 +58,7 @@ struct Options {
     std::string json, jsonl, csv, report, models, trace, checkpoint, split_file;
     bool split_unexplained = false;  // the split file is there and does not say how it was dealt
     std::size_t checkpoint_every = 10;
+    std::string store = "memory";  // where clients' states rest: memory, or log, which is kept beside the checkpoints
     bool resume = false, quiet = false, hits = false, trace_kernels = false;
 
     bool analyses(std::string_view what) const { return std::ranges::find(analyse, what) != analyse.end(); }

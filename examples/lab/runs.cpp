@@ -47,6 +47,7 @@ void check_companions(const Options& o) {
         if (given && !has) throw ConfigError(sentence);
     };
     needs(o.resume, !o.checkpoint.empty(), "--resume needs --checkpoint DIR");
+    needs(o.store == "log", !o.checkpoint.empty(), "--store log needs --checkpoint DIR, where the log is kept");
     needs(o.trace_kernels, !o.trace.empty(), "--trace-kernels needs --trace FILE");
     needs(o.hits, !o.json.empty(), "--hits needs --json FILE, where they are kept");
     needs(!o.analyse.empty(), !o.json.empty() || !o.report.empty(),
@@ -102,6 +103,7 @@ std::vector<std::string> complete(Options& o) {
     check_ranges(o);
     if (o.normalise && std::ranges::find(normalise_names, *o.normalise) == normalise_names.end())
         throw ConfigError("--normalise is one of standard, unit, each, none, not '" + *o.normalise + "'");
+    if (o.store != "memory" && o.store != "log") throw ConfigError("--store is one of memory, log, not '" + o.store + "'");
     check_companions(o);
     return said;
 }

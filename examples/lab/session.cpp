@@ -254,6 +254,8 @@ void Session::run(RoundFiles& files, FailedOutputs& failed) {
     const auto& o = options();
     std::optional<tessera::CheckpointDirectory> checkpoints;
     if (!o.checkpoint.empty()) checkpoints.emplace(o.checkpoint);
+    if (o.store == "log")  // without a checkpoint nothing can go on from what a log holds
+        keep_states_in(o.checkpoint + "/" + states_folder, tessera::checkpoints_in(o.checkpoint).empty());
     if (checkpoints && o.resume) resume(*checkpoints);
     std::vector<tessera::report::RoundRecord> so_far;
     for (const auto& line : history_.lines) so_far.push_back(record_of(line));

@@ -32,6 +32,8 @@ struct Stage {
     std::shared_ptr<Trace> trace{};  // shared by the stages of a run
 };
 
+inline constexpr const char* states_folder = "states";  // in a stage's directory of checkpoints: its log
+
 using Configuration = std::vector<std::pair<std::string, tessera::report::Setting>>;
 
 struct Task {
@@ -74,6 +76,7 @@ protected:
     virtual Line next_round() = 0;
     virtual tessera::Vec<Score> scores(std::uint8_t served) const = 0;
     virtual double coherence() const = 0;
+    virtual void keep_states_in(const std::string& directory, bool anew) = 0;
     virtual void save(const tessera::CheckpointDirectory& to, const std::string& name,
                       const tessera::Bytes& notes) const = 0;
     virtual std::optional<tessera::CheckpointDirectory::Resumed> load(const tessera::CheckpointDirectory& from,

@@ -11,6 +11,8 @@
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/runtime/export.hpp>
 #include <tessera/runtime/federation.hpp>
+#include <tessera/runtime/long_first.hpp>
+#include <tessera/runtime/round_report.hpp>
 #include <tessera/runtime/routing.hpp>
 #include <tessera/runtime/server.hpp>
 #include <tessera/runtime/setup.hpp>

@@ -3,3 +3,4 @@
 #pragma once
 
 #include <tessera/store/log.hpp>
+#include <tessera/store/log_check.hpp>

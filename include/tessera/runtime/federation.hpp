@@ -27,6 +27,8 @@
 #include <tessera/data/dataset.hpp>
 #include <tessera/exec/serial.hpp>
 #include <tessera/runtime/client.hpp>
+#include <tessera/runtime/long_first.hpp>
+#include <tessera/runtime/round_report.hpp>
 #include <tessera/runtime/server.hpp>
 #include <tessera/runtime/store.hpp>
 
@@ -43,23 +45,6 @@ std::optional<Overdraft> over_budget(const Me& me, const State& state, Id client
 }
 
 }  // namespace detail
-
-// What happened in a round, for observers.
-struct RoundReport {
-    std::size_t round = 0;  // its number, from 0
-    double seconds = 0;
-    Outcome outcome{};
-    std::size_t trained = 0, diverged = 0;
-    std::size_t over_budget = 0;  // of the plan: left out, for a visit would have passed their budget of privacy
-    std::uint64_t bytes_up = 0, bytes_down = 0;          // measured on the wire form, frames included
-    double formula_bytes_up = 0, formula_bytes_down = 0;  // 4 a parameter, 8 a scalar, a bit a mask entry
-    // Three forward passes per example of every gradient taken: of what is active in a sparse model, and dense for its
-    // mask search; of both branches and the router in a routed one.
-    double flops = 0;
-    std::uint64_t examples = 0;                           // of those gradients
-    double train_loss = 0;                                // mean over steps
-    Fingerprint state{};
-};
 
 template <class Me, Model M>
 class Federation {
@@ -113,10 +98,11 @@ public:
         if (store_.outside()) store_.outside()->begin();
         server_.open_round(plan, drawn);
         Vec<Visit> visits(plan.size());
+        const auto order = order_of(plan, executor.concurrency());
         try {
             executor.for_each(plan.size(), [&](std::size_t task, std::size_t worker) {
                 const Arena::Use inside(workers_[worker]->arena);
-                visit(plan[task], visits[task], workers_[worker]->workspace);
+                visit(plan[order[task]], visits[order[task]], workers_[worker]->workspace);
             });
             stop_if_nobody_can_go_on(plan, visits);
             const auto pieces = [&](std::size_t count, auto&& piece) {
@@ -294,6 +280,13 @@ private:
 
     void prepare_workers(std::size_t count) {
         while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*arena_));
+    }
+
+    Vec<std::uint32_t> order_of(const Plan& plan, std::size_t workers) const {
+        Vec<std::uint64_t> work;
+        work.reserve(plan.size());
+        for (const auto& seat : plan) work.push_back(data_[seat.client].train.size());
+        return detail::long_first(work, workers);
     }
 
     // Who comes into a cohort that counts on secrecy must not follow from the seed, which stands in reports.
