@@ -4,6 +4,7 @@
 
 #include <tessera/io/cifar.hpp>
 #include <tessera/io/csv.hpp>
+#include <tessera/io/csv_cells.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/io/growing_file.hpp>
 #include <tessera/io/image_npy.hpp>

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <tessera/io/csv.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -104,8 +107,118 @@ TEST_CASE("what is no table is refused with its line") {
     refused("grade,a,note\n1,2,3\n", "there is no column 'school', which is asked for as the client");
     refused("grade,a,school\n1,2,3\n", "there is no column 'note', which is asked for as one to ignore");
     refused("grade\n1\n", "no column is left to be a feature", s);
-    for (const auto* wrong : {"1e999", "inf", "0x10", "1.5.2", "1 2", "+1", "1e39"})
+    for (const auto* wrong : {"1e999", "inf", "0x10", "1.5.2", "1 2", "+-1", "1e39"})
         refused("a,grade\n" + std::string(wrong) + ",b\n", "is not a number that a feature can be", s);
+}
+
+TEST_CASE("columns of words: a feature for each word where it is asked for, else refused with what to write") {
+    constexpr std::string_view text = "city,y,age,code\nrome,0,1,7\nbern,1,2,8\nrome,0,3,9\n";
+    const auto named = table_of(text, {.label = "y", .one_hot = {"city", "code"}});
+    CHECK(named.features == Names{"city=bern", "city=rome", "age", "code=7", "code=8", "code=9"});
+    CHECK(rows_of(named) == std::vector<float>{0, 1, 1, 1, 0, 0, 1, 0, 2, 0, 1, 0, 0, 1, 3, 0, 0, 1});
+    CHECK(named.worded == Names{"city", "code"});
+    const auto found = table_of(text, {.label = "y", .words = 2});
+    CHECK(found.features == Names{"city=bern", "city=rome", "age", "code"});
+    CHECK(found.worded == Names{"city"});
+    refused(text,
+            "line 2: column 'city': 'rome' is not a number that a feature can be, nor is most of the column; name it "
+            "in one_hot",
+            {.label = "y"});
+    refused(text, "is one of 2 different words, above 1; name it in ignore, or in one_hot", {.label = "y", .words = 1});
+    refused(text, "there is no column 'town', which is asked for as one of words; there are 'city', 'y', 'age', 'code'",
+            {.label = "y", .one_hot = {"town"}});
+    // A word among numbers is a slip, whatever is asked for.
+    refused("a,y\n1,0\n2,1\nx3,0\n4,1\n", "line 4: column 'a': 'x3' is not a number", {.label = "y", .words = 9});
+}
+
+TEST_CASE("missing values: lines dropped, or kept as NaN; never in a label") {
+    constexpr std::string_view text = "a,y,w\n1,0,u\nNA,1,v\n3,,u\n4,1,\n";
+    const auto dropped = table_of(text, {.label = "y", .words = 9, .missing = Missing::drop});
+    CHECK(rows_of(dropped) == std::vector<float>{1, 1});
+    CHECK(dropped.dropped == 3);
+    constexpr std::string_view labelled = "a,y,w\n1,0,u\nNA,1,v\n4,1,\n";
+    const auto kept = table_of(labelled, {.label = "y", .words = 9, .missing = Missing::keep});
+    CHECK(kept.holes == 2);
+    const auto rows = rows_of(kept);
+    REQUIRE(rows.size() == 9);
+    CHECK(std::isnan(rows[3]));
+    CHECK(std::vector<float>(rows.begin() + 6, rows.end()) == std::vector<float>{4, 0, 0});  // none of the words
+    refused(text, "line 4: column 'y': the value is missing, and no mean",
+            {.label = "y", .words = 9, .missing = Missing::keep});
+    refused("a,y\nNA,1\n", "has a missing value in every line", {.label = "y", .missing = Missing::drop});
+}
+
+TEST_CASE("all faults of a file are told at once, with their lines") {
+    refused("a,y\n1,0\n,1\n2\n3,NA\n",
+            "line 3: column 'a': the value is missing; line 4: there are 1 cells, but the header has 2; line 5: column "
+            "'y': "
+            "the value is missing",
+            {.label = "y"});
+    std::string many = "a,y\n";
+    for (int i = 0; i < 25; ++i) many += ",1\n";
+    refused(many, "line 11: column 'a': the value is missing; and 15 more faults", {.label = "y"});
+}
+
+TEST_CASE("separators are found, and with another one a comma may be a decimal point") {
+    for (const char c : {',', ';', '\t', '|'}) {
+        std::string text = "a_b_grade\n1_2_x\n3_4_z\n";
+        std::ranges::replace(text, '_', c);
+        CHECK(rows_of(table_of(text, {.label = "grade", .separator = 0})) == std::vector<float>{1, 2, 3, 4});
+    }
+    CHECK(rows_of(table_of("a;y\n1,5;0\n-2,25;1\n", {.label = "y", .separator = 0})) ==
+          std::vector<float>{1.5f, -2.25f});
+    CHECK(table_of("\"a,b\";c;y\n1;2;0\n", {.label = "y", .separator = 0}).features == Names{"a,b", "c"});
+}
+
+TEST_CASE("a first line of counts or numbers is no header; without one columns have numbers") {
+    constexpr std::string_view counts = "3,2,setosa\n1,2,0\n3,4,1\n5,6,1\n";
+    refused(counts, "line 1: it holds counts ('3' lines follow), not the names of columns", {.label = "setosa"});
+    refused("5.1,3.5,0\n4.9,3,1\n", "line 1: it holds numbers, as '5.1', not the names of columns", {.label = "0"});
+    const auto bare = table_of("5.1,3.5,0\n4.9,3,1\n", {.label = "3", .header = false});
+    CHECK(bare.features == Names{"1", "2"});
+    CHECK(bare.pool.examples.size() == 2);
+    CHECK(table_of(counts, {.label = "3", .header = false, .skip = 1}).pool.examples.size() == 3);
+    // Names that count the columns are names, and one that is a year among words too.
+    CHECK(table_of("0,1,2\n7,8,1\n9,8,0\n", {.label = "2"}).pool.examples.size() == 2);
+    CHECK(table_of("y,size,2019\n0,8,1\n1,8,0\n", {.label = "y"}).features == Names{"size", "2019"});
+}
+
+TEST_CASE("a label that names no classes is refused") {
+    refused("a,price\n1,10\n2,12.5\n", "line 3: column 'price': '12.5' is a real number, and a label names a class",
+            {.label = "price"});
+    CHECK(table_of("a,y\n1,1.0\n2,0.0\n3,1.0\n", {.label = "y"}).classes == Names{"0.0", "1.0"});
+    CHECK(table_of("a,y\n1,2.5\n2,low\n", {.label = "y"}).classes.size() ==
+          2);  // names, one of which looks like a number
+    std::string ids = "a,id\n";
+    for (int i = 0; i < 30; ++i) ids += "1," + std::to_string(i) + "\n";
+    refused(ids, "column 'id' has 30 different values in 30 examples", {.label = "id"});
+}
+
+TEST_CASE("real targets instead of a label, in the order of the table") {
+    const auto table =
+        table_of("b,a,price,who\n2,1,10.5,x\n4,3,-20,y\n", {.label = "", .client = "who", .targets = {"price", "b"}});
+    CHECK(table.features == Names{"a"});
+    CHECK(rows_of(table) == std::vector<float>{1, 3});
+    const auto& view = table.pool.examples.examples();
+    REQUIRE(view.targets_each == 2);
+    CHECK(std::vector<double>(view.targets, view.targets + 4) == std::vector<double>{2, 10.5, 4, -20});
+    CHECK(table.pool.clients == Names{"x", "y"});
+    refused("a,price\n1,dear\n", "line 2: column 'price': 'dear' is not a number that a target can be",
+            {.label = "", .targets = {"price"}});
+    refused("a,b\n1,2\n", "there is no column 'price', which is asked for as a target",
+            {.label = "", .targets = {"price"}});
+}
+
+TEST_CASE("a training and a test file: one set of classes, words and columns, whatever their order") {
+    const std::array<CsvPart, 2> parts{{{"a,y,w\n1,b,u\n2,a,v\n", "train.csv"}, {"w;y;a\nz;c;5\n", "test.csv"}}};
+    const auto table = decode_csv(parts, {.label = "y", .separator = 0, .words = 9});
+    CHECK(table.pool.train_size == 2);
+    CHECK(table.classes == Names{"a", "b", "c"});
+    CHECK(table.features == Names{"a", "w=u", "w=v", "w=z"});
+    CHECK(rows_of(table) == std::vector<float>{1, 1, 0, 0, 2, 0, 1, 0, 5, 0, 0, 1});
+    const std::array<CsvPart, 2> other{{{"a,y\n1,b\n", "train.csv"}, {"b,y\n1,b\n", "test.csv"}}};
+    CHECK_THROWS_WITH_AS(decode_csv(other, {.label = "y"}),
+                         Contains("test.csv: line 1: there is no column 'a', which train.csv has"), IoError);
 }
 
 TEST_CASE("a header of two hundred thousand columns is read in one go") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The affine readings of 8-bit pixels: one (byte - shift) * scale for the whole pool, no copy made.
 //
-//   standardised:   (x - mean) / (std + 0.001) over all pixels of all examples
+//   standardised:   (x - mean) / (std + 0.001) over all pixels, of all examples or of those you name
 //   scaled_to_unit: x / 255
 //
 // Needs: a pool of bytes. The sums are whole numbers, so the result does not depend on how they are taken.
@@ -10,9 +10,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
+#include <span>
 #include <string>
+#include <vector>
 
 #include <tessera/core/error.hpp>
+#include <tessera/core/view.hpp>
 #include <tessera/data/dataset.hpp>
 
 namespace tessera::data {
@@ -24,23 +28,33 @@ inline void require_bytes(const Dataset& pool, const std::string& who) {
 }
 }  // namespace detail
 
-inline Dataset standardised(const Dataset& pool) {
+// Over the pixels of these examples: the training examples, since a mean that knows the others tells of them.
+inline Dataset standardised(const Dataset& pool, std::span<const Index> over) {
     detail::require_bytes(pool, "standardised");
     const auto& view = pool.examples();
-    const std::size_t count = view.size * view.width;
+    const std::size_t count = over.size() * view.width;
     tessera::detail::require(count > 0, "data::standardised: the pool has no pixels");
 
     std::uint64_t sum = 0, squares = 0;
     const auto* pixels = static_cast<const std::uint8_t*>(view.rows);
-    for (std::size_t i = 0; i < count; ++i) {
-        sum += pixels[i];
-        squares += std::uint64_t{pixels[i]} * pixels[i];
+    for (const Index i : over) {
+        tessera::detail::require(i < view.size, "data::standardised: example " + std::to_string(i) +
+                                                    " is not in the pool of " + std::to_string(view.size));
+        for (const auto* pixel = pixels + i * view.width; pixel < pixels + (i + 1) * view.width; ++pixel) {
+            sum += *pixel;
+            squares += std::uint64_t{*pixel} * *pixel;
+        }
     }
     __extension__ typedef unsigned __int128 Wide;
     const auto n = static_cast<double>(count);
     const double spread = static_cast<double>(Wide{count} * squares - Wide{sum} * sum);  // n^2 times the variance
     return pool.normalised(static_cast<float>(static_cast<double>(sum) / n),
                            static_cast<float>(1 / (std::sqrt(spread) / n + 0.001)));
+}
+inline Dataset standardised(const Dataset& pool) {
+    std::vector<Index> all(pool.size());
+    std::iota(all.begin(), all.end(), Index{0});
+    return standardised(pool, all);
 }
 
 inline Dataset scaled_to_unit(const Dataset& pool) {

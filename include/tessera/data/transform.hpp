@@ -66,7 +66,12 @@ Dataset reading(const Dataset& pool, std::size_t width, const std::string& who, 
 
 }  // namespace detail
 
-inline Dataset standardised_by_feature(const Dataset& pool, std::span<const Index> over) {
+// What standardised_by_feature reads a feature with: (x_j - shift_j) * scale_j.
+struct FeatureScale {
+    std::vector<float> shift, scale;
+};
+
+inline FeatureScale feature_scale(const Dataset& pool, std::span<const Index> over) {
     tessera::detail::require(!over.empty(),
                              "data::standardised_by_feature: no example is named to take the means over");
     const std::size_t width = pool.examples().width;
@@ -86,17 +91,28 @@ inline Dataset standardised_by_feature(const Dataset& pool, std::span<const Inde
             square[j] += d * d;
         }
     }
-    std::vector<float> shift(width), scale(width);
+    FeatureScale all{std::vector<float>(width), std::vector<float>(width)};
     for (std::size_t j = 0; j < width; ++j) {
-        shift[j] = static_cast<float>(mean[j]);
-        scale[j] = static_cast<float>(1 / (std::sqrt(square[j] / static_cast<double>(over.size())) + 0.001));
+        all.shift[j] = static_cast<float>(mean[j]);
+        all.scale[j] = static_cast<float>(1 / (std::sqrt(square[j] / static_cast<double>(over.size())) + 0.001));
     }
+    return all;
+}
+
+inline Dataset standardised_by_feature(const Dataset& pool, FeatureScale by) {
+    const std::size_t width = pool.examples().width;
+    tessera::detail::require(by.shift.size() == width && by.scale.size() == width,
+                             "data::standardised_by_feature: a shift and a scale for each feature are needed");
     Hasher settings;
-    for (const auto* numbers : {&shift, &scale}) settings.bytes(numbers->data(), width * sizeof(float));
+    for (const auto* numbers : {&by.shift, &by.scale}) settings.bytes(numbers->data(), width * sizeof(float));
     return detail::reading(pool, width, "data::standardised_by_feature", settings.finish(),
-                           [shift = std::move(shift), scale = std::move(scale)](auto row_in, std::span<float> out) {
-                               for (std::size_t j = 0; j < out.size(); ++j) out[j] = (row_in[j] - shift[j]) * scale[j];
+                           [by = std::move(by)](auto row_in, std::span<float> out) {
+                               for (std::size_t j = 0; j < out.size(); ++j)
+                                   out[j] = (row_in[j] - by.shift[j]) * by.scale[j];
                            });
+}
+inline Dataset standardised_by_feature(const Dataset& pool, std::span<const Index> over) {
+    return standardised_by_feature(pool, feature_scale(pool, over));
 }
 
 inline Dataset standardised_each(const Dataset& pool) {
