@@ -18,7 +18,7 @@
 namespace tessera::report {
 
 inline constexpr std::string_view rounds_csv_header =
-    "round,seconds,bytes_up,bytes_down,formula_bytes_up,formula_bytes_down,flops,examples,trained,merged,rejected,"
+    "round,seconds,bytes_up,bytes_down,formula_bytes_up,formula_bytes_down,flops,examples,train_loss,trained,merged,rejected,"
     "diverged,state_hash,model,when,on,split,clients,pick,average,metric,stage,value\r\n";
 
 // The rows of one round: append them to a file while the run goes on. Without evaluations it has one, with empty tags.
@@ -26,8 +26,8 @@ inline std::string to_csv(const RoundRecord& round) {
     std::string out;
     const auto start = [&](detail::CsvRow& row) {
         row << round.round << round.seconds << round.bytes_up << round.bytes_down << round.formula_bytes_up
-            << round.formula_bytes_down << round.flops << round.examples << round.trained << round.merged
-            << round.rejected << round.diverged << round.state_hash;
+            << round.formula_bytes_down << round.flops << round.examples << round.train_loss << round.trained
+            << round.merged << round.rejected << round.diverged << round.state_hash;
     };
     for (const auto& e : round.evaluations) {
         detail::CsvRow row(out);
@@ -65,7 +65,7 @@ inline std::string clients_csv(const RunRecord& run) {
                                             "train_accuracy_personal"})
             row << name;
         if (real) row << "r2_global" << "r2_personal";
-        for (std::size_t c = 0; c < classes; ++c) row << "label_" + std::to_string(c);
+        for (std::size_t c = 0; c < classes; ++c) row << "label_" + detail::class_called(run, c);
     }
     for (const auto& client : run.per_client) {
         detail::CsvRow row(out);

@@ -56,6 +56,7 @@ public:
         if (std::ranges::any_of(runs_.all, real))
             out_ += curves(runs_, "r2", "R2 over rounds", Metric::r2, {"R2"}, 1);
         out_ += curves(runs_, "loss", "Loss over rounds", Metric::loss, {"loss"}, 1);
+        out_ += training_loss(runs_);
         const bool gains = std::ranges::any_of(runs_.all, [](const RunRecord& run) { return !gains_of(run).empty(); });
         put(out_, "</div>\n<h2>What personalization does to each client</h2>\n");
         if (!gains) put(out_, "<p class=\"soft\" id=\"no-gain\">", no_gain, "</p>\n");
@@ -371,6 +372,7 @@ private:
         plain("Tessera version", [](const RunRecord& run) { return run.version; });
         plain("kernel set", [](const RunRecord& run) { return run.kernel_set; });
         plain("state hash", [](const RunRecord& run) { return run.state_hash; });
+        provenance(plain);
         plain("clients trained, merged, rejected, diverged", [](const RunRecord& run) {
             const Totals sum(run);
             return cat(digits(sum.trained), ", ", digits(sum.merged), ", ", digits(sum.rejected), ", ",
@@ -378,6 +380,20 @@ private:
         });
         plain("floating-point operations", [](const RunRecord& run) { return with_prefix(Totals(run).flops, "FLOP"); });
         out_ += "</tbody></table></div>\n";
+    }
+
+    // How the runs came about: a row for each thing that one of them says.
+    template <class Plain>
+    void provenance(const Plain& plain) {
+        std::vector<std::string_view> names;
+        for (const auto& run : runs_.all)
+            for (const auto& told : run.provenance)
+                if (std::ranges::find(names, told.first) == names.end()) names.push_back(told.first);
+        for (const auto name : names)
+            plain(name, [name](const RunRecord& run) {
+                const auto found = std::ranges::find(run.provenance, name, [](const auto& told) -> std::string_view { return told.first; });
+                return found == run.provenance.end() ? std::string() : found->second;
+            });
     }
 
     void notes() {

@@ -40,7 +40,7 @@ inline std::string data_figures(const Runs& runs, std::size_t i) {
         classes = std::max(classes, client.labels.size());
         examples += client.n_train;
     }
-    for (std::size_t c = 0; c < classes; ++c) map.rows.push_back(digits(c));
+    for (std::size_t c = 0; c < classes; ++c) map.rows.push_back(class_called(runs.all[i], c));
     std::vector<double> sizes;
     for (const auto& client : clients) sizes.push_back(static_cast<double>(client.n_train));
     const bool equal = !sizes.empty() && std::ranges::count(sizes, sizes[0]) == std::ssize(sizes);

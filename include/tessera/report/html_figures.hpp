@@ -344,6 +344,30 @@ inline std::string curves(const Runs& runs, std::string_view id, std::string_vie
                   metric == Metric::loss ? "No loss was recorded." : cat("No ", word(metric), " was recorded."));
 }
 
+// What clients descended; a method's own objective, so that methods are not to be held against each other by it.
+inline std::string training_loss(const Runs& runs) {
+    std::vector<Series> all;
+    for (std::size_t g = 0; g < runs.groups.size(); ++g) {
+        std::vector<std::vector<Point>> lines;
+        for (const auto* run : runs.groups[g].runs) {
+            auto& line = lines.emplace_back();
+            for (const auto& round : run->rounds)
+                if (std::isfinite(round.train_loss))
+                    line.push_back({static_cast<double>(round.round), round.train_loss});
+        }
+        if (std::ranges::any_of(lines, [](const auto& line) { return line.empty(); })) continue;
+        Series series = mean_line(lines);
+        series.name = runs.groups.size() == 1 ? "training" : runs.groups[g].name;
+        series.colour = g;
+        all.push_back(std::move(series));
+    }
+    if (all.empty()) return "";  // of records that do not say it
+    const std::string caption = cat("What clients descend, mean over the steps of a round: the loss on training batches with "
+                                    "whatever the method adds to it.", runs.over_seeds() ? bands_in_words : "");
+    return figure("train-loss", "Training loss over rounds", caption, keys_of(all),
+                  line_chart(caption, {.title = "round", .integers = true}, {.title = "training loss"}, all), "");
+}
+
 // A whole number with its thousands apart: 1,340.
 inline std::string with_thousands(double value) {
     std::string out = fixed(value, 0);

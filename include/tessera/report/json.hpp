@@ -131,6 +131,7 @@ inline void write(JsonWriter& json, const RoundRecord& round) {
         json.member("formula_bytes_down", round.formula_bytes_down);
         json.member("flops", round.flops);
         json.member("examples", round.examples);
+        json.member("train_loss", round.train_loss);
         json.member("trained", round.trained);
         json.member("merged", round.merged);
         json.member("rejected", round.rejected);
@@ -246,6 +247,14 @@ inline std::string to_json(const RunRecord& run) {
         json.member("kernel_set", run.kernel_set);
         json.member("version", run.version);
         if (!run.stopped.empty()) json.member("stopped", run.stopped);
+        if (!run.class_names.empty())
+            json.key("class_names").array([&] {
+                for (const auto& name : run.class_names) json.value(name);
+            });
+        if (!run.provenance.empty())
+            json.key("provenance").object([&] {
+                for (const auto& [name, value] : run.provenance) json.member(name, value);
+            });
         json.line();
         json.key("rounds").array([&] {
             for (const auto& round : run.rounds) json.line(), write(json, round);

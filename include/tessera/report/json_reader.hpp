@@ -251,6 +251,7 @@ inline RoundRecord round_from(const Json& r) {
                     .formula_bytes_down = r["formula_bytes_down"].number(absent),
                     .flops = r["flops"].number(absent),
                     .examples = r["examples"].number(std::uint64_t{0}),
+                    .train_loss = r["train_loss"].number(absent),
                     .trained = count("trained"),
                     .merged = count("merged"),
                     .rejected = count("rejected"),
@@ -316,6 +317,8 @@ inline RunRecord run_from(const Json& run, const std::string& where) {
     out.kernel_set = run["kernel_set"].text();
     out.version = run["version"].text();
     out.stopped = run["stopped"].text();
+    for (const auto& name : run["class_names"].items()) out.class_names.push_back(name.text());
+    for (const auto& [name, value] : run["provenance"].members()) out.provenance.emplace_back(name, value.text());
     for (const auto& round : run["rounds"].items()) out.rounds.push_back(round_from(round));
     out.final_evaluations = evaluations_from(run["final"]["evaluations"]);
     for (const auto& client : run["final"]["per_client"].items()) out.per_client.push_back(client_from(client));

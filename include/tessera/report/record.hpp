@@ -58,6 +58,7 @@ struct RoundRecord {
     double formula_bytes_up = absent, formula_bytes_down = absent;
     double flops = absent;
     std::uint64_t examples = 0;  // of every gradient that clients took
+    double train_loss = absent;  // what clients descended, mean over their steps
     std::size_t trained = 0, merged = 0, rejected = 0, diverged = 0;  // clients
     std::string state_hash{};                                         // hexadecimal
     std::vector<Evaluation> evaluations{};
@@ -90,6 +91,9 @@ struct RunRecord {
     std::vector<std::string> notes{};
     std::vector<Extra> extras{};
     std::string stopped{};  // after which round and why, of a run that did not come to its end
+    std::vector<std::string> class_names{};  // in the order of the labels, where classes have names
+    // How it came about and decides none of its numbers: command, commit, compiler, processor, date.
+    std::vector<std::pair<std::string, std::string>> provenance{};
 
     // Figures stand in the order in which they came; one of the same id takes the place of the earlier.
     void add(Extra extra) {
@@ -138,6 +142,11 @@ void fill(std::vector<ClientRecord>& rows, const PerClient<W, T, S, P>& result) 
 }
 
 namespace detail {
+
+// "3", or its name
+inline std::string class_called(const RunRecord& run, std::size_t label) {
+    return label < run.class_names.size() ? run.class_names[label] : digits(label);
+}
 
 // "client 7", "client 7 (Hamlet)"
 inline std::string called(const ClientRecord& client) {
