@@ -51,8 +51,8 @@ public:
     }
 
     // A rewrite: another list with the input and the backend of `of`, whose layers f(list) adds. It trains and
-    // predicts; nobody asks it for features, clipped sums or routes. masked.hpp is one; neighbours that become one layer
-    // would be another.
+    // predicts; nobody asks it for features, clipped sums or routes. masked.hpp is one; neighbours that become one
+    // layer would be another.
     template <class F>
     Graph(const Graph& of, const F& f) : on(of.on) {
         shapes.push_back(of.shapes.front());

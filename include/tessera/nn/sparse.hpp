@@ -116,7 +116,9 @@ public:
     double full_gradient(In<Real> packed, const Batch<Real>& batch, Out<Real> dense) const {
         if constexpr (listed) {
             fill(packed, dense.data());
-            const auto loss = [&](Out<Real> z) { return model_->objective().gradient(batch, z, {model_->positions()}); };
+            const auto loss = [&](Out<Real> z) {
+                return model_->objective().gradient(batch, z, {model_->positions()});
+            };
             return detail::gradient_in_place(model_->graph(), batch, loss, dense.data());
         } else {
             return filled_gradient(packed, batch, dense);
