@@ -35,7 +35,8 @@ void log_softmax(Out<R> z, std::size_t classes) {
     kernels::softmax_rows(exponentials.data(), rows, classes, top.data(), sum.data());
     for (std::size_t i = 0; i < rows; ++i) {
         const R log_sum = top[i] + std::log(sum[i]);
-        for (R& v : z.subspan(i * classes, classes)) v -= log_sum;
+        R* row = z.data() + i * classes;
+        for (std::size_t c = 0; c < classes; ++c) row[c] -= log_sum;
     }
 }
 template <class R>
@@ -63,25 +64,23 @@ struct SoftmaxCrossEntropy {
         const std::size_t each = how.positions, rows = batch.size() * each, classes = z.size() / rows;
         check(batch.examples(), z.size() / batch.size(), how.positions);
         Scratch<R> chosen(rows), top(rows), sum(rows);
+        Scratch<std::int32_t> named(rows);
         std::size_t labels = 0;
         for (std::size_t i = 0, r = 0; i < batch.size(); ++i)
             for (std::size_t t = 0; t < each; ++t, ++r) {
-                const std::int32_t label = batch.label(i, t);
+                const std::int32_t label = named[r] = batch.label(i, t);
                 labels += label >= 0;
                 chosen[r] = label < 0 ? R(0) : z[r * classes + static_cast<std::size_t>(label)];
             }
         const R share = R(1) / static_cast<R>(how.alone ? batch.size() : labels);
         kernels::softmax_rows(z.data(), rows, classes, top.data(), sum.data());
         double loss = 0;
-        for (std::size_t i = 0; i < batch.size(); ++i) {
-            R part_of_batch = share;
-            if (how.alone && each > 1)
-                part_of_batch /= static_cast<R>(std::max<std::size_t>(1, batch.labelled(i)));
-            const R scale = batch.weight(i) * part_of_batch;
-            for (std::size_t t = 0; t < each; ++t) {
-                const std::size_t r = i * each + t;
-                R* row = z.data() + r * classes;
-                const std::int32_t label = batch.label(i, t);
+        R* row = z.data();
+        for (std::size_t i = 0, r = 0; i < batch.size(); ++i) {
+            R scale = batch.weight(i) * share;
+            if (how.alone && each > 1) scale /= static_cast<R>(std::max<std::size_t>(1, batch.labelled(i)));
+            for (std::size_t t = 0; t < each; ++t, ++r, row += classes) {
+                const std::int32_t label = named[r];
                 if (label < 0) {
                     std::fill_n(row, classes, R(0));
                     continue;
