@@ -17,6 +17,7 @@
 #include <tessera/fold/server_momentum.hpp>
 #include <tessera/mask/density.hpp>
 #include <tessera/method/apfl.hpp>
+#include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/fedbn.hpp>
 #include <tessera/method/feddyn.hpp>
@@ -263,6 +264,13 @@ TEST_CASE("methods: averaged by FedAvg, at home with FedBN; FedDyn, APFL and Per
     CHECK(sane(trained(FedDyn<>{.local = {.rate = 0.05}}).server().w));
     CHECK(sane(trained(Apfl<>{.local = {.rate = 0.05}}).server().w));
     CHECK(sane(trained(PerFedAvg<>{.alpha = 0.01, .beta_m = 0.05}).server().w));
+    // FedAlt with a personal head: statistics travel with the body, and only the phase that trains it moves them.
+    const auto shared = trained(FedAlt<scope::Head>{.order = {.v = {.rate = 0.05}, .u = {.rate = 0.05}}});
+    CHECK(gather(shared.server().w, Where::range(45, 55)) !=
+          running(initial_parameters(nn::Network<float>(width, normed), Key{1}(purpose::init))));
+    const auto frozen = trained(FedAlt<scope::Head>{.order = {.v = {.rate = 0.05}, .u = {.rate = 0.05}, .epochs_u = 0}});
+    CHECK(gather(frozen.server().w, Where::range(45, 55)) ==
+          running(initial_parameters(nn::Network<float>(width, normed), Key{1}(purpose::init))));
     const auto home = trained(FedBn<>{.order = {.v = {.rate = 0.05}, .u = {.rate = 0.05}}});
     CHECK(home.server().w.size() == average.server().w.size() - 20);  // norms and their statistics never leave
     // v is scale, shift, means, variances: those of inputs that lie 4 apart

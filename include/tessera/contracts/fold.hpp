@@ -17,6 +17,7 @@
 // the server before round one (`check`), how long its memory may be (`keeps`).
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -261,22 +262,18 @@ namespace detail {
 // Running statistics are averaged and nothing else: a decorator leaves them as the fold inside it made them. One that
 // extrapolates or divides by moments could take a variance below zero.
 template <class M>
-class KeptBuffers {
-public:
-    explicit KeptBuffers(const Site<M>& hub) : layout_(hub.model->layout()) {}
+struct KeptBuffers {
+    Layout layout;
+    Vec<real<M>> values{};
     void keep(const Vec<real<M>>& to) {
-        if (has_buffers(layout_) && to.size() == dimension(layout_)) values_ = to;
+        if (has_buffers(layout) && to.size() == dimension(layout)) values = to;
     }
     void put(Vec<real<M>>& w) const {
-        if (values_.size() != w.size()) return;
-        each_piece({}, layout_, w.size(), [&](Range r, bool of_buffers) {
-            for (std::size_t j = r.begin; of_buffers && j < r.end; ++j) w[j] = values_[j];
+        if (values.size() != w.size()) return;
+        each_piece({}, layout, w.size(), [&](Range r, bool of_buffers) {
+            if (of_buffers) std::copy_n(values.data() + r.begin, r.size(), w.data() + r.begin);
         });
     }
-
-private:
-    Layout layout_;
-    Vec<real<M>> values_;
 };
 }  // namespace detail
 
@@ -287,7 +284,7 @@ void fold_rows(const F& fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>>
     if constexpr (PlainFold<F, M>)
         fold.fold(hub, w, rows, memory);
     else {
-        detail::KeptBuffers<M> buffers(hub);
+        detail::KeptBuffers<M> buffers{hub.model->layout()};
         const auto inward = [&](Vec<real<M>>& to) {
             fold_rows(fold.inner, hub, to, rows, memory.inner);
             buffers.keep(to);
@@ -348,7 +345,7 @@ void finish_sum(const F& fold, const Site<M>& hub, Vec<real<M>>& w, const sum_t<
     if constexpr (requires { fold.finish(hub, w, sum, memory); })
         fold.finish(hub, w, sum, memory);
     else {
-        detail::KeptBuffers<M> buffers(hub);
+        detail::KeptBuffers<M> buffers{hub.model->layout()};
         fold.around(hub, w, memory, [&](Vec<real<M>>& to) {
             finish_sum(fold.inner, hub, to, sum, memory.inner);
             buffers.keep(to);

@@ -99,9 +99,8 @@ concept ClippingModel =
 // where it is known when compiling; one with running statistics has seen a batch as a whole.
 template <Model M>
 bool examples_apart(const M& model) {
-    if constexpr (requires { model.apart(); })
-        if (!model.apart()) return false;
-    return !has_buffers(model.layout());
+    if constexpr (requires { model.apart(); }) return model.apart() && !has_buffers(model.layout());
+    else return !has_buffers(model.layout());
 }
 namespace detail {
 inline constexpr const char* examples_meet =

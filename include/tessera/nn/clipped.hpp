@@ -197,8 +197,8 @@ double clipped_sum(const Graph<R>& graph, const R* w, const Batch<R>& batch, con
     {
         ClippedPass<R> pass(graph, w, batch, clip);
         double value = 0;
-        // Example by example: the slope of a mean is divided by the batch before the label's 1 is taken off, which of an
-        // example that is nearly right leaves other bits, and clipping makes small gradients as large as all others.
+        // Example by example: the slope of a mean is divided by the batch before the label's 1 is taken off, which of
+        // an example that is nearly right leaves other bits, and clipping makes small gradients as large as others.
         const auto of_each = [&](Out<R> z) {
             const std::size_t each = z.size() / batch.size();
             double sum = 0;

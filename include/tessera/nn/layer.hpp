@@ -210,8 +210,8 @@ consteval bool layer_is_spelt() {
                       "tessera::nn: `factors` must be a member of the layer and be listed in its `offers`, or neither");
         static_assert(agrees<L>(nn::detail::names_mix_forward<L>, offer::mixes) &&
                           agrees<L>(nn::detail::names_mix_backward<L>, offer::mixes),
-                      "tessera::nn: a layer that lists `mixes` in its `offers` has `mix_forward` and `mix_backward`, and "
-                      "no other has");
+                      "tessera::nn: a layer that lists `mixes` in its `offers` has `mix_forward` and `mix_backward`, "
+                      "and no other has");
     }
     return true;
 }

@@ -5,16 +5,16 @@
 //
 //   g_t = layers(x_t, h_(t-1))    state_t = core(g_t, state_(t-1))    h_t: what of state_t is put out and read again
 //
-// T visits move data, and one visit over T x batch rows makes the weight gradients, so every pass that knows layers knows
-// a recurrence: it is fused, clipped (the norms have their terms between steps), masked and frozen. Routed as a block of
-// its own it is mixed at every position (Flow, Panchal et al., NeurIPS 2023):
+// T visits move data, and one visit over T x batch rows makes the weight gradients, so every pass that knows layers
+// knows a recurrence: it is fused, clipped (the norms have their terms between steps), masked and frozen. Routed as a
+// block of its own it is mixed at every position (Flow, Panchal et al., NeurIPS 2023):
 //
 //   both branches advance, each from its own state, on the same input; the gate sees (x_t, state_g, state_l);
 //   h = q0 h_g + (1 - q0) h_l is put out, and the mixed state replaces that of the global branch alone.
 //
 // A core is a struct without parameters:
 //
-//   constexpr std::size_t gates() const, state() const, shown() const     numbers it reads, keeps, and puts out of these
+//   constexpr std::size_t gates() const, state() const, shown() const     numbers it reads, keeps, and of these shows
 //   void forward(const R* g, const R* before, R* after) const             shown ones come first in a state
 //   void backward(const R* g, const R* before, const R* after, const R* dafter, R* dg, R* dbefore) const
 //
@@ -161,7 +161,7 @@ struct Recurrence {
         slopes.weights();
     }
 
-    // As a block of routing: y is what is put out, g and l are the branches, `first` is the number of the first question.
+    // As a block of routing: y is what is put out, g and l are the branches, `first` the number of the first question.
     template <class R>
     void mix_forward(const Pass<R>& g, const Pass<R>& l, R* y, Routing<R>& routing, std::size_t first) const {
         const Run<R> global(*this, g), local(*this, l);
@@ -347,7 +347,8 @@ private:
             const std::size_t width = k < count ? run.inner[k].in[0].size() : run.self.core.gates();
             return room.data() + run.steps * run.batch * place[k] + t * run.batch * width;
         }
-        // d enters as the slope in the states after step t and leaves as that in those before; dx of the step is written.
+        // d enters as the slope in the states after step t and leaves as that in those before; dx of the step is
+        // written.
         void back(std::size_t t, R* d) const {
             const std::size_t n = run.self.core.state(), shown = run.self.core.shown(), in = run.p.in().width();
             const Scratch<R> before(n);

@@ -6,8 +6,8 @@
 // Every element of the outermost chain with parameters is a block, whatever it is made of; those without stay between
 // blocks. Draws (dropout) are those of the plain network, so with q0 = 1 every number is the plain network's.
 //
-// A block of one layer that offers `mixes` (a recurrence) asks at every position and mixes its states itself. Where such
-// a block follows another, its local branch goes on from what the local branch before it put out.
+// A block of one layer that offers `mixes` (a recurrence) asks at every position and mixes its states itself. Where
+// such a block follows another, its local branch goes on from what the local branch before it put out.
 #pragma once
 
 #include <algorithm>
@@ -99,7 +99,8 @@ private:
         for (const Stage& s : graph_.stages_of(mode_)) {
             const std::size_t at = number++;
             if (graph_.mixes(mode_, s)) {
-                const Pass<R> g = walk_.pass(s.first, branch_of(at, false)), l = walk_.pass(s.first, branch_of(at, true));
+                const Pass<R> g = walk_.pass(s.first, branch_of(at, false)),
+                              l = walk_.pass(s.first, branch_of(at, true));
                 graph_.nodes[s.first].op->mix_forward(g, l, walk_.value(main_, s.last), routing_, j);
                 j += graph_.questions(mode_, s);
                 continue;
