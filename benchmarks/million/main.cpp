@@ -2,8 +2,9 @@
 // Ditto with 7,850 floats a client and more clients than memory could hold. Driven by scripts/million; prints lines of
 // JSON.
 //
-//   million memory CLIENTS           rounds of 100 with all states in memory
-//   million log DIR CLIENTS          visits everybody once, then rounds of 100: warm, over all, with compaction if due
+//   million log DIR CLIENTS          visits everybody once, then rounds of 100: warm, in turns with those of 1,000
+//   clients
+//                                    in memory, and over all
 //   million resume DIR CLIENTS       goes on from the checkpoint of `log`
 //   million compaction DIR CLIENTS   rounds of 100 until the log has been written over three times
 //   million walk DIR CLIENTS ROUNDS  a checkpoint a round, told when it is kept; resumes what is there
@@ -44,10 +45,12 @@ data::FederatedDataset people(std::size_t clients) {
     for (std::size_t k = 0; k < clients; ++k)
         for (std::size_t i = 0; i < examples; ++i)
             split.clients[k].train.push_back(static_cast<Index>((k * 37 + i * 101) % rows));
-    return {data::Dataset::own(std::move(pixels), std::move(labels), 10).normalised(127.5f, 1 / 127.5f), std::move(split)};
+    return {data::Dataset::own(std::move(pixels), std::move(labels), 10).normalised(127.5f, 1 / 127.5f),
+            std::move(split)};
 }
 Run federation(std::size_t clients) {
-    return {Net{}, people(clients), Ditto<>{.local = {.rate = 0.01}, .personal = {.rate = 0.01}}, {.seed = 1, .batch = 10}};
+    return {
+        Net{}, people(clients), Ditto<>{.local = {.rate = 0.01}, .personal = {.rate = 0.01}}, {.seed = 1, .batch = 10}};
 }
 
 // Everybody in turn.
@@ -90,6 +93,10 @@ double disk_of(const std::string& directory) {  // GB
 
 struct Times {
     std::vector<double> round{}, plan{};
+    void add(const Times& more) {
+        round.insert(round.end(), more.round.begin(), more.round.end());
+        plan.insert(plan.end(), more.plan.begin(), more.plan.end());
+    }
     double least() const { return *std::min_element(round.begin(), round.end()); }
     static double median(std::vector<double> all) {
         std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
@@ -107,24 +114,17 @@ Times rounds(Run& run, std::size_t count, std::size_t among = 0) {
     return times;
 }
 void tell(const char* what, const Times& t) {
-    std::printf("{\"what\": \"%s\", \"least_ms\": %.3f, \"median_ms\": %.3f, \"worst_ms\": %.3f, \"plan_least_ms\": %.3f, "
-                "\"memory_MB\": %.0f}\n",
-                what, 1e3 * t.least(), 1e3 * Times::median(t.round), 1e3 * *std::max_element(t.round.begin(), t.round.end()),
-                1e3 * *std::min_element(t.plan.begin(), t.plan.end()), memory_of_process("VmHWM"));
+    std::printf(
+        "{\"what\": \"%s\", \"least_ms\": %.3f, \"median_ms\": %.3f, \"worst_ms\": %.3f, \"plan_least_ms\": %.3f, "
+        "\"memory_MB\": %.0f}\n",
+        what, 1e3 * t.least(), 1e3 * Times::median(t.round), 1e3 * *std::max_element(t.round.begin(), t.round.end()),
+        1e3 * *std::min_element(t.plan.begin(), t.plan.end()), memory_of_process("VmHWM"));
     std::fflush(stdout);
 }
 double save(const CheckpointDirectory& to, const Run& run) {
     const double begin = clock_seconds();
     to.save(run, "million");
     return clock_seconds() - begin;
-}
-
-int in_memory(std::size_t clients) {
-    auto run = federation(clients);
-    for (std::size_t r = 0; r * 1000 < clients; ++r) run.round(Turns{});
-    rounds(run, 50);
-    tell("memory", rounds(run, 300));
-    return 0;
 }
 
 int in_log(const std::string& directory, std::size_t clients) {
@@ -137,13 +137,23 @@ int in_log(const std::string& directory, std::size_t clients) {
         run.round(Turns{});
         if (r % 10 == 9) slowest = std::max(slowest, save(checkpoints, run));
     }
-    std::printf("{\"what\": \"everybody once\", \"seconds\": %.1f, \"slowest_checkpoint_s\": %.3f, \"disk_GB\": %.2f, "
-                "\"memory_without_states_MB\": %.0f, \"memory_MB\": %.0f}\n",
-                clock_seconds() - begin, slowest, disk_of(directory), empty, memory_of_process("VmHWM"));
+    std::printf(
+        "{\"what\": \"everybody once\", \"seconds\": %.1f, \"slowest_checkpoint_s\": %.3f, \"disk_GB\": %.2f, "
+        "\"memory_without_states_MB\": %.0f, \"memory_MB\": %.0f}\n",
+        clock_seconds() - begin, slowest, disk_of(directory), empty, memory_of_process("VmHWM"));
     std::fflush(stdout);
     const std::size_t recent = std::min<std::size_t>(clients, 10'000);
+    auto small = federation(1000);
+    small.round(Turns{});
     rounds(run, 50, recent);
-    tell("warm", rounds(run, 300, recent));
+    rounds(small, 50);
+    Times warm, memory;  // in turns, for the machine may have other work
+    for (int i = 0; i < 500; ++i) {
+        warm.add(rounds(run, 1, recent));
+        memory.add(rounds(small, 1));
+    }
+    tell("warm", warm);
+    tell("memory", memory);
     save(checkpoints, run);
     tell("over all clients", rounds(run, 100));
     std::vector<double> kept;
@@ -151,8 +161,8 @@ int in_log(const std::string& directory, std::size_t clients) {
         rounds(run, 10, recent);
         kept.push_back(save(checkpoints, run));
     }
-    std::printf("{\"what\": \"checkpoint after 10 rounds\", \"median_s\": %.3f, \"worst_s\": %.3f}\n", Times::median(kept),
-                *std::max_element(kept.begin(), kept.end()));
+    std::printf("{\"what\": \"checkpoint after 10 rounds\", \"median_s\": %.3f, \"worst_s\": %.3f}\n",
+                Times::median(kept), *std::max_element(kept.begin(), kept.end()));
     kept.clear();
     for (int i = 0; i < 20; ++i) {
         const auto one = rounds(run, 1, recent);
@@ -172,7 +182,8 @@ int resumed(const std::string& directory, std::size_t clients) {
     const double begin = clock_seconds();
     const bool found = checkpoints.resume(run, "million").has_value();
     std::printf("{\"what\": \"resume\", \"seconds\": %.3f, \"rounds\": %zu, \"state\": \"%s\", \"memory_MB\": %.0f}\n",
-                clock_seconds() - begin, run.rounds_done(), run.fingerprint().hex().c_str(), memory_of_process("VmHWM"));
+                clock_seconds() - begin, run.rounds_done(), run.fingerprint().hex().c_str(),
+                memory_of_process("VmHWM"));
     return found ? 0 : 1;
 }
 
@@ -184,9 +195,7 @@ int compaction(const std::string& directory, std::size_t clients) {
     double most = 0;
     Times all;
     for (std::size_t r = 0; r < 3 * clients / per_round; r += 10) {
-        const auto some = rounds(run, 10);
-        all.round.insert(all.round.end(), some.round.begin(), some.round.end());
-        all.plan.insert(all.plan.end(), some.plan.begin(), some.plan.end());
+        all.add(rounds(run, 10));
         most = std::max(most, disk_of(directory));
         save(checkpoints, run);
     }
@@ -198,7 +207,8 @@ int compaction(const std::string& directory, std::size_t clients) {
 
 int walk(const std::string& directory, std::size_t clients, std::size_t count) {
     auto run = federation(clients);
-    run.keep_in(store::Log{.directory = directory + "/log", .anew = checkpoints_in(directory + "/checkpoints").empty()});
+    run.keep_in(
+        store::Log{.directory = directory + "/log", .anew = checkpoints_in(directory + "/checkpoints").empty()});
     const CheckpointDirectory checkpoints(directory + "/checkpoints");
     checkpoints.resume(run, "million");
     std::printf("resumed %zu\n", run.rounds_done());
@@ -218,7 +228,6 @@ int main(int argc, char** argv) {
     const std::string what = argc > 2 ? argv[1] : "", last = argc > 2 ? argv[2] : "";
     const auto number = [&](int i) { return argc > i ? std::strtoull(argv[i], nullptr, 10) : 0; };
     try {
-        if (what == "memory") return in_memory(number(2));
         if (what == "log" && argc == 4) return in_log(last, number(3));
         if (what == "resume" && argc == 4) return resumed(last, number(3));
         if (what == "compaction" && argc == 4) return compaction(last, number(3));

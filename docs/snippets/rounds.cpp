@@ -24,6 +24,7 @@
 #include <tessera/runtime/export.hpp>
 #include <tessera/sample/everyone.hpp>
 #include <tessera/sample/uniform.hpp>
+#include <tessera/store/log.hpp>
 
 using namespace tessera;
 
@@ -199,6 +200,18 @@ void checkpoints(const std::string& directory) {
     // [/checkpoint]
     expect("resumed from a file", from.has_value());
     expect("kill and resume give the same bits", resumed.fingerprint() == whole.fingerprint());
+    // [store]
+    Run large{{}, people(), method, settings};
+    large.keep_in(store::Log{.directory = directory + "/states"});  // before round one, or before a checkpoint is read
+    {
+        const CheckpointDirectory kept(directory + "/kept");
+        for (int r = 0; r < 4; ++r) {
+            large.round(sampler);
+            kept.save(large, name);  // the server's state, and where the log ends
+        }
+    }
+    // [/store]
+    expect("a log changes no bit", large.fingerprint() == whole.fingerprint());
 
     const std::string file = directory + "/models.safetensors";
     // [predict]

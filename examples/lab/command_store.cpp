@@ -35,17 +35,19 @@ double megabytes(std::uint64_t bytes) { return static_cast<double>(bytes) / 1e6;
 
 int check_store(const std::string& run) {
     const auto logs = logs_below(run);
-    if (logs.empty()) throw tessera::IoError(run, "there is no log below it; --store log keeps one beside its checkpoints");
+    if (logs.empty())
+        throw tessera::IoError(run, "there is no log below it; --store log keeps one beside its checkpoints");
     bool well = true;
     for (const auto& directory : logs) {
         const auto found = tessera::store::read_log(directory);
-        std::printf("%s\n  clients     %zu\n  rounds      %llu\n  files       %zu, %.1f MB\n", directory.c_str(), found.clients,
-                    static_cast<unsigned long long>(found.rounds), found.files, megabytes(found.bytes));
+        std::printf("%s\n  clients     %zu\n  rounds      %llu\n  files       %zu, %.1f MB\n", directory.c_str(),
+                    found.clients, static_cast<unsigned long long>(found.rounds), found.files, megabytes(found.bytes));
         std::printf("  up to date  %.1f MB\n  garbage     %.1f MB, %zu states of %zu\n", megabytes(found.alive),
                     megabytes(found.garbage), found.states - found.clients, found.states);
         if (found.torn > 0)
-            std::printf("  torn        %llu bytes behind the last whole round, of a run under way or one that was killed\n",
-                        static_cast<unsigned long long>(found.torn));
+            std::printf(
+                "  torn        %llu bytes behind the last whole round, of a run under way or one that was killed\n",
+                static_cast<unsigned long long>(found.torn));
         std::printf("  states      %s\n", found.print.hex().c_str());
         for (const auto& fault : found.faults) std::printf("  damaged     %s\n", fault.c_str());
         if (found.faults.empty()) std::printf("  check       every checksum matches\n");

@@ -119,7 +119,8 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_flag("--hits", o.hits, "Keep in the JSON which test examples each client gets right");
     command.add_option("--checkpoint", o.checkpoint, "Directory for checkpoints");
     command.add_option("--checkpoint-every", o.checkpoint_every, "Rounds between checkpoints");
-    command.add_option("--store", o.store, "Where clients' states rest: memory, or log, in the directory of checkpoints");
+    command.add_option("--store", o.store,
+                       "Where clients' states rest: memory, or log, in the directory of checkpoints");
     command.add_flag("--resume", o.resume, "Go on from the newest checkpoint");
     command.add_flag("--quiet", o.quiet, "Print nothing but errors");
     // CLI11 would read -1 and what is too large as the largest number there is.

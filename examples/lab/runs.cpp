@@ -103,7 +103,8 @@ std::vector<std::string> complete(Options& o) {
     check_ranges(o);
     if (o.normalise && std::ranges::find(normalise_names, *o.normalise) == normalise_names.end())
         throw ConfigError("--normalise is one of standard, unit, each, none, not '" + *o.normalise + "'");
-    if (o.store != "memory" && o.store != "log") throw ConfigError("--store is one of memory, log, not '" + o.store + "'");
+    if (o.store != "memory" && o.store != "log")
+        throw ConfigError("--store is one of memory, log, not '" + o.store + "'");
     check_companions(o);
     return said;
 }

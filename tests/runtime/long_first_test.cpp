@@ -43,8 +43,8 @@ double efficiency(const std::vector<std::uint64_t>& work, const auto& order, std
     return total / (static_cast<double>(workers) * *std::max_element(until.begin(), until.end()));
 }
 double as_good_as_any(const std::vector<std::uint64_t>& work, std::size_t workers) {
-    const double share = static_cast<double>(std::accumulate(work.begin(), work.end(), std::uint64_t{})) /
-                         static_cast<double>(workers);
+    const double share =
+        static_cast<double>(std::accumulate(work.begin(), work.end(), std::uint64_t{})) / static_cast<double>(workers);
     return std::min(1.0, share / static_cast<double>(*std::max_element(work.begin(), work.end())));
 }
 
@@ -92,7 +92,8 @@ TEST_CASE("the same bits for one worker and for two, with clients of very differ
         for (std::size_t i = 0; i < 1u << (k % 6); ++i) split.clients[k].train.push_back(split.clients[k].train[0]);
     const data::FederatedDataset skewed{data.pool(), split};
     using Net = nn::Mclr<support::Toy::width, support::Toy::classes>;
-    Federation<FedAvg<>, Net> one{{}, skewed, {}, {.seed = 4, .batch = 3}}, two = {{}, skewed, {}, {.seed = 4, .batch = 3}};
+    Federation<FedAvg<>, Net> one{{}, skewed, {}, {.seed = 4, .batch = 3}},
+        two = {{}, skewed, {}, {.seed = 4, .batch = 3}};
     for (int r = 0; r < 4; ++r)
         CHECK(one.round(sample::Uniform{9}).state == two.round(sample::Uniform{9}, exec::OpenMp{2}).state);
 }

@@ -230,7 +230,8 @@ TEST_CASE("a full disk is a round that did not happen, and what was spent of pri
             return run.rounds_done() == 4 ? check(run, run.fingerprint()) : 3;
         });
     };
-    CHECK(full(Ditto<>{}, [](const auto& run, Fingerprint before) { return run.fingerprint() == before ? 0 : 10; }) == 0);
+    CHECK(full(Ditto<>{}, [](const auto& run, Fingerprint before) { return run.fingerprint() == before ? 0 : 10; }) ==
+          0);
     CHECK(full(Secret{.delta = 1e-3}, [](const auto& run, Fingerprint) {
               double spent = 0;
               for (Id k = 0; k < run.size(); ++k) spent += run.setup().method.spent(run.client(k)).epsilon > 0 ? 1 : 0;

@@ -181,7 +181,9 @@ TEST_CASE("an earlier run's log is not written over unless that is asked for") {
     Run other(folder.path());
     CHECK_THROWS_WITH_AS(other.round(0),
                          (folder.path() + ": holds the states of an earlier run; resume it from its checkpoint, or "
-                                          "begin anew in an empty directory").c_str(), IoError);
+                                          "begin anew in an empty directory")
+                             .c_str(),
+                         IoError);
     other.store.reset();
     const auto anew = store::Log{.directory = folder.path(), .anew = true}.open(clients);
     anew->begin();
@@ -324,7 +326,8 @@ TEST_CASE("a full disk is a round that did not happen") {
                       run.round(4);
                       return 2;
                   } catch (const IoError& e) {
-                      if (std::string(e.what()).find("cannot be written: File too large") == std::string::npos) return 3;
+                      if (std::string(e.what()).find("cannot be written: File too large") == std::string::npos)
+                          return 3;
                       run.store->abandon();
                   }
                   if (!run.right()) return 4;

@@ -6,6 +6,7 @@
 // leaves the states in memory. `Federation::keep_in` takes it.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -51,6 +52,11 @@ public:
 
     virtual Fingerprint fingerprint() const = 0;  // the sum over the clients
     virtual std::string where() const = 0;        // for sentences: a file or directory
+};
+
+template <class P>
+concept StorePolicy = requires(const P policy, std::size_t clients) {
+    { policy.open(clients).get() } -> std::convertible_to<Store*>;
 };
 
 }  // namespace tessera

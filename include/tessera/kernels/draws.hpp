@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The first 64 bits of many streams at once, one for each of a list of names: Stream(key(name)).word64(). The same bits in
-// every kernel set.
+// The first 64 bits of many streams at once, one for each of a list of names: Stream(key(name)).word64(). The same bits
+// in every kernel set.
 #pragma once
 
 #include <algorithm>

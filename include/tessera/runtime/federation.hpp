@@ -150,14 +150,14 @@ public:
     // change. Before round one, or before a restore. IoError if the store cannot be opened.
     template <class Keep>
     void keep_in(const Keep& policy) {
-        static_assert(requires(std::unique_ptr<Store> opened) { opened = policy.open(std::size_t{}); },
+        static_assert(StorePolicy<Keep>,
                       "tessera::Store: a policy must have `std::unique_ptr<Store> open(std::size_t clients) const`");
         detail::require(server_.round() == 0 && !store_.outside(),
                         "a federation is told once where its clients' states rest, and before its first round");
         store_.keep_in(policy.open(size()));
     }
-    // Shows the state of another federation of the same clients and model as it stands now, for example to serve it with
-    // other settings; what that one keeps in a store is read there. It has no rounds of its own any more.
+    // Shows the state of another federation of the same clients and model as it stands now, for example to serve it
+    // with other settings; what that one keeps in a store is read there. It has no rounds of its own any more.
     void mirror(const Federation& other) {
         detail::require(other.size() == size() && other.setup_->initial.size() == setup_->initial.size(),
                         "a federation can mirror only one of the same clients and model");
@@ -223,8 +223,8 @@ public:
     void saved() const {
         if (store_.outside()) store_.outside()->saved();
     }
-    // WireError or IoError if the bytes cannot be a state that this method left on this model and these clients; nothing
-    // has then changed. States that were in memory move into the store, if there is one.
+    // WireError or IoError if the bytes cannot be a state that this method left on this model and these clients;
+    // nothing has then changed. States that were in memory move into the store, if there is one.
     void restore(Reader& in) {
         std::uint64_t round = 0, kept = 0;
         ServerState server;
@@ -400,7 +400,7 @@ private:
             else store_.commit(client, spent_of(client, after));
         }
     }
-    // A disk without room is why a round fails, and no reason to forget what its clients have spent: that waits for room.
+    // A disk without room is why a round fails, and no reason to forget what its clients have spent: that waits.
     void write_held() {
         if (!store_.outside() || !store_.holds_some()) return;
         try {

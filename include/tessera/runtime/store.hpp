@@ -45,7 +45,8 @@ public:
         return states_[slots_[client] - 1];
     }
     bool visited(Id client) const {
-        if constexpr (keeps) return outside_ ? outside_->visited(client) || unsaved_.contains(client) : slots_[client] > 0;
+        if constexpr (keeps)
+            return outside_ ? outside_->visited(client) || unsaved_.contains(client) : slots_[client] > 0;
         else return false;
     }
     std::size_t visited() const { return states_.size(); }
@@ -120,8 +121,8 @@ private:
         try {
             return decode<State>(bytes);
         } catch (const WireError& e) {
-            throw IoError(outside_->where(), "the state of client " + std::to_string(client) +
-                                                 " is not one of this method: " + e.what());
+            throw IoError(outside_->where(),
+                          "the state of client " + std::to_string(client) + " is not one of this method: " + e.what());
         }
     }
 

@@ -54,8 +54,8 @@ public:
     }
     Staged stage(Id client, std::span<const std::byte> state, Fingerprint print) override {
         if (state.size() > largest_state)
-            throw IoError(directory_, "the state of client " + std::to_string(client) + " is too large for a log: " +
-                                          std::to_string(state.size()) + " bytes");
+            throw IoError(directory_, "the state of client " + std::to_string(client) +
+                                          " is too large for a log: " + std::to_string(state.size()) + " bytes");
         RecordHead head{.client = client, .length = static_cast<std::uint32_t>(state.size()), .print = print};
         head.check = check_of(head, state);
         const Scratch<std::byte> record(record_size(state.size()));
@@ -75,8 +75,9 @@ public:
         if (begun_) return;
         const auto found = files();
         if (!found.empty() && !anew_)
-            throw IoError(directory_, "holds the states of an earlier run; resume it from its checkpoint, or begin anew "
-                                      "in an empty directory");
+            throw IoError(directory_,
+                          "holds the states of an earlier run; resume it from its checkpoint, or begin anew "
+                          "in an empty directory");
         for (const auto number : found) io::remove_file(path_of(number));
         begun_ = true;
     }
@@ -283,8 +284,8 @@ private:
                 live_ -= record_size(at.length);
                 if (before.live == 0) before.emptied = end_;
             }
-            at = {static_cast<std::uint32_t>(staged.where >> 32), static_cast<std::uint32_t>(staged.where), staged.length,
-                  static_cast<std::uint32_t>(staged.check)};
+            at = {static_cast<std::uint32_t>(staged.where >> 32), static_cast<std::uint32_t>(staged.where),
+                  staged.length, static_cast<std::uint32_t>(staged.check)};
             segments_.find(at.number)->second.live += record_size(at.length);
             live_ += record_size(at.length);
         }
@@ -295,7 +296,8 @@ private:
         RecordHead head;
         try {
             file.read(at.place * step, &head, sizeof head);
-            if (head.kind != Block::record || head.client != client || static_cast<std::uint32_t>(head.check) != at.check)
+            if (head.kind != Block::record || head.client != client ||
+                static_cast<std::uint32_t>(head.check) != at.check)
                 throw WireError("the state of client " + std::to_string(client) + " is damaged");
         } catch (const WireError& e) {
             throw IoError(file.path(), e.what());
@@ -444,8 +446,7 @@ private:
         std::vector<Table> all;
         for (std::uint64_t at = end; at > 0; at = all.back().tail.previous * step)
             all.push_back(read_table(s.file, at, Block::footer));
-        if (all.front().tail.check != next.end_check)
-            throw WireError("the log is not the one that was checkpointed");
+        if (all.front().tail.check != next.end_check) throw WireError("the log is not the one that was checkpointed");
         for (auto table = all.rbegin(); table != all.rend(); ++table)
             s.rows.insert(s.rows.end(), table->rows.begin(), table->rows.end());
         s.rows_before = s.rows.size();
@@ -482,7 +483,8 @@ struct Log {
     static constexpr Offers offers{};
     std::string directory;  // of this run alone; made if it is not there
     bool anew = false;      // replaces what an earlier run left there, unless the run is restored from a checkpoint
-    std::uint64_t least = std::uint64_t{8} << 20;  // bytes of a file before the next is begun, and of garbage to care for
+    std::uint64_t least = std::uint64_t{8}
+                          << 20;  // bytes of a file before the next is begun, and of garbage to care for
 
     std::unique_ptr<Store> open(std::size_t clients) const {
         tessera::detail::require(!directory.empty(), "store::Log: directory says where the log is, and is empty");

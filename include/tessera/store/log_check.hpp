@@ -58,7 +58,8 @@ public:
                     TableHead table;
                     file.read(at, &table, sizeof table);
                     if (table.kind != Block::footer && table.kind != Block::seal)
-                        throw WireError("at byte " + std::to_string(at) + " there is neither a state nor the end of a round");
+                        throw WireError("at byte " + std::to_string(at) +
+                                        " there is neither a state nor the end of a round");
                     if (table_size(table.rows) > size - at) throw WireError("the file ends within the end of a round");
                     const auto rows = read_table(file, at + table_size(table.rows), table.kind);
                     at += table_size(table.rows);

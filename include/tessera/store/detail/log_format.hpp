@@ -64,11 +64,11 @@ struct TableTail {
     Block kind = Block::footer;
     std::uint32_t rows = 0;
     std::uint64_t round = 0;
-    std::uint64_t visited = 0;    // clients that have a state after this round
-    Fingerprint print{};          // the sum over them
-    std::uint32_t previous = 0;   // where the footer before this one ends; 0: it is the first of the file
+    std::uint64_t visited = 0;   // clients that have a state after this round
+    Fingerprint print{};         // the sum over them
+    std::uint32_t previous = 0;  // where the footer before this one ends; 0: it is the first of the file
     std::uint32_t zero = 0;
-    std::uint64_t check = 0;      // of head, rows and all this
+    std::uint64_t check = 0;  // of head, rows and all this
 };
 static_assert(sizeof(FileHead) == 16 && sizeof(RecordHead) == 40 && sizeof(Row) == 32 && sizeof(TableHead) == 16 &&
               sizeof(TableTail) == 56);
@@ -144,8 +144,8 @@ public:
     void read(std::uint64_t offset, void* to, std::size_t size) const {
         auto* at = static_cast<std::byte*>(to);
         while (size > 0) {
-            const auto got = io::detail::uninterrupted(
-                [&] { return ::pread(file_.get(), at, size, static_cast<::off_t>(offset)); });
+            const auto got =
+                io::detail::uninterrupted([&] { return ::pread(file_.get(), at, size, static_cast<::off_t>(offset)); });
             if (got < 0) io::detail::fail(path_, "cannot be read");
             if (got == 0) throw WireError("the log ends too early");
             at += got;
