@@ -46,9 +46,11 @@ Me method_of(const Options& o) {
         method.feedback = method.up.keeps_lost() ? tessera::Feedback::on : tessera::Feedback::off;
     }
     set_all(tessera::detail::settings_in(method), o);
-    if constexpr (Scoped<Me>) method.own = tessera::scope::Chosen(*o.scope);
-    else if constexpr (OverCodec<Me> && Scoped<tessera::detail::inner_t<Me>>)
-        method.inner.own = tessera::scope::Chosen(*o.scope);
+    if constexpr (Scoped<Me>) {
+        method.own = tessera::scope::Chosen(*o.scope);
+    } else if constexpr (OverCodec<Me>) {
+        if constexpr (Scoped<tessera::detail::inner_t<Me>>) method.inner.own = tessera::scope::Chosen(*o.scope);
+    }
     return method;
 }
 
