@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/data/dataset.hpp>
+#include <tessera/data/lazy.hpp>
 #include <tessera/data/missing.hpp>
 #include <tessera/data/normalise.hpp>
 #include <tessera/data/partition.hpp>
