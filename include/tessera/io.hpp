@@ -9,6 +9,7 @@
 #include <tessera/io/growing_file.hpp>
 #include <tessera/io/image_npy.hpp>
 #include <tessera/io/labels.hpp>
+#include <tessera/io/mapped.hpp>
 #include <tessera/io/message.hpp>
 #include <tessera/io/model_file.hpp>
 #include <tessera/io/npy.hpp>

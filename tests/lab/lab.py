@@ -137,6 +137,7 @@ def resume(program, folder):
     expect(len(list(directory.glob("round-*"))) == 2, "two checkpoints are kept")
     expect(not list(directory.glob(".tessera-*.tmp")), "a killed writer left files behind")
 
+    states_in_a_log(program, folder)
     newest = sorted(directory.glob("round-*"))[-1]
     newest.write_bytes(newest.read_bytes()[:-100])
     broken.unlink()
@@ -146,6 +147,45 @@ def resume(program, folder):
     result = lab(program, *arguments, "--seed", "5", "--checkpoint", directory, "--resume")
     expect(result.returncode == 2 and "(it has seed=1, this run seed=5)" in result.stderr, f"another run: {result.stderr}")
     private_rounds(program, folder)
+
+
+def states_in_a_log(program, folder):
+    """--store log ends where memory does, killed or not; a torn log falls back; `store` reads it and finds damage."""
+    arguments = [*SMALL, "--algorithm", "ditto", "--rounds", "60", "--eval-every", "50", "--eval-also", "tune_epochs=1"]
+    whole, broken, directory = folder / "ditto.json", folder / "ditto-log.json", folder / "ditto-log"
+    kept = ["--store", "log", "--checkpoint", directory, "--json", broken]
+    begin = time.monotonic()
+    if lab(program, *arguments, "--json", whole).returncode:  # a method without tuning
+        arguments = arguments[:-2]
+        ran(lab(program, *arguments, "--json", whole))
+    kill_often(program, [*arguments, "--store", "log"], broken, directory, time.monotonic() - begin, 4)
+    expect(final_hash(broken) == final_hash(whole), "states in a log: the hash is another one")
+
+    shown = ran(lab(program, "store", directory)).stdout
+    expect("every checksum matches" in shown and "rounds      60" in shown, f"store: {shown}")
+    log = directory / "states" / "states-00000001.log"
+    bytes_of_log = log.read_bytes()
+    log.write_bytes(bytes_of_log[:-30])
+    broken.unlink()
+    result = ran(lab(program, *arguments, *kept, "--resume"))
+    expect("the log ends before" in result.stderr, f"no word about the torn log: {result.stderr}")
+    expect(final_hash(broken) == final_hash(whole), "resumed behind a torn log, the hash is another one")
+
+    damaged = bytearray(log.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    log.write_bytes(damaged)
+    result = lab(program, "store", directory)
+    expect(result.returncode == 1 or "every checksum matches" in result.stdout, f"store, damaged: {result.stdout}")
+    for byte in range(60, len(damaged), 997):  # somewhere there is a state that is up to date
+        damaged[byte] ^= 1
+    log.write_bytes(damaged)
+    expect(lab(program, "store", directory).returncode == 1, "store finds nothing wrong with a damaged log")
+    result = lab(program, "store", folder / "nowhere")
+    expect(result.returncode == 2, f"store of nothing: {result.stderr}")
+    result = lab(program, *arguments, "--store", "log")
+    expect(result.returncode == 2 and "--checkpoint" in result.stderr, f"a log without a place: {result.stderr}")
+    result = lab(program, *arguments, "--store", "cloud")
+    expect(result.returncode == 2 and "memory, log" in result.stderr, f"a store that there is not: {result.stderr}")
 
 
 def private_rounds(program, folder):

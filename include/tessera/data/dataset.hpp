@@ -60,6 +60,19 @@ public:
                        std::size_t each = 1) {
         return owned(std::move(rows), std::move(labels), classes, each);
     }
+    // Rows that lie somewhere as long as `keeper` lives, in a mapped file for example; they must stay as they are.
+    template <class T>
+    static Dataset kept_by(std::shared_ptr<const void> keeper, std::span<const T> rows,
+                           std::vector<std::int32_t> labels, std::size_t classes) {
+        struct Kept {
+            std::shared_ptr<const void> keeper;
+            std::vector<std::int32_t> labels;
+        };
+        auto kept = std::make_shared<Kept>(Kept{std::move(keeper), std::move(labels)});
+        Dataset d = borrow(rows, kept->labels, classes);
+        d.keep_ = std::move(kept);
+        return d;
+    }
     // Several classes an example, or none: `classes` marks for each row, 1 or 0.
     template <class T>
     static Dataset multi_label(std::vector<T> rows, std::vector<std::uint8_t> marks, std::size_t classes) {

@@ -26,6 +26,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/io/file.hpp>
+#include <tessera/io/mapped.hpp>
 
 namespace tessera::io {
 
@@ -115,8 +116,9 @@ private:
     bool ended_ = false;
 };
 
+// Up to the data: their shape, and how many bytes they are.
 template <class Source>
-IdxArray idx_from(Source& source, const std::string& name) {
+std::size_t idx_shape(Source& source, const std::string& name, std::vector<std::size_t>& shape) {
     const auto refuse = [&](const std::string& what) { throw IoError(name, what); };
     std::array<std::uint8_t, 4> word;
     if (source.read(word) < word.size()) refuse("the IDX magic at offset 0 is truncated");
@@ -129,7 +131,6 @@ IdxArray idx_from(Source& source, const std::string& name) {
     if (dimensions < 1 || dimensions > 8)
         refuse("the number of dimensions at offset 3 is " + std::to_string(dimensions) + ", not in 1..8");
 
-    IdxArray array;
     std::size_t count = 1;
     for (std::size_t d = 0; d < dimensions; ++d) {
         const std::string field = "dimension " + std::to_string(d) + " at offset " + std::to_string(4 + 4 * d);
@@ -140,11 +141,19 @@ IdxArray idx_from(Source& source, const std::string& name) {
         if (count > source.most() / size)
             refuse(field + " is " + std::to_string(size) + ", which makes the array larger than the file can hold");
         count *= size;
-        array.shape.push_back(size);
+        shape.push_back(size);
     }
+    return count;
+}
+
+template <class Source>
+IdxArray idx_from(Source& source, const std::string& name) {
+    const auto refuse = [&](const std::string& what) { throw IoError(name, what); };
+    IdxArray array;
+    const std::size_t count = idx_shape(source, name, array.shape);
     array.bytes.resize(count);
     const std::size_t got = source.read(array.bytes);
-    const std::size_t header = 4 + 4 * dimensions;
+    const std::size_t header = 4 + 4 * array.shape.size();
     if (got < count)
         refuse("the data end at offset " + std::to_string(header + got) + ", but the dimensions declare bytes up to " +
                std::to_string(header + count));
@@ -219,6 +228,27 @@ inline data::Dataset read_idx_dataset(const std::string& images_path, const std:
     IdxArray images = detail::read_idx_images(images_path);
     auto labels = detail::read_idx_labels(labels_path, images.shape[0], classes);
     return data::Dataset::own(std::move(images.bytes), std::move(labels), classes);
+}
+
+// The same without a copy of the images: a plain file, read where it lies (io/mapped.hpp).
+inline data::Dataset map_idx_dataset(const std::string& images_path, const std::string& labels_path,
+                                     std::size_t classes) {
+    auto file = map_file(images_path);
+    const auto all = file->bytes();
+    const std::span<const std::uint8_t> bytes(reinterpret_cast<const std::uint8_t*>(all.data()), all.size());
+    if (bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B)
+        throw IoError(images_path, "is compressed, and can be mapped only as a plain file");
+    detail::PlainBytes source(bytes, images_path);
+    std::vector<std::size_t> shape;
+    const std::size_t count = detail::idx_shape(source, images_path, shape);
+    if (shape.size() < 2)
+        throw IoError(images_path, "the number of dimensions at offset 3 is 1; images have a count and a size");
+    const auto rows = bytes.subspan(4 + 4 * shape.size());
+    if (rows.size() != count)
+        throw IoError(images_path, "the dimensions declare " + std::to_string(count) + " bytes, but " +
+                                       std::to_string(rows.size()) + " follow");
+    auto labels = detail::read_idx_labels(labels_path, shape[0], classes);
+    return data::Dataset::kept_by(std::move(file), rows, std::move(labels), classes);
 }
 
 }  // namespace tessera::io

@@ -15,14 +15,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <tessera/core/bytes.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/io/labels.hpp>
+#include <tessera/io/mapped.hpp>
 #include <tessera/io/npy.hpp>
 #include <tessera/io/tensor.hpp>
 
@@ -197,6 +201,42 @@ inline data::Dataset read_shift(const std::string& directory, const std::string&
     x.shape[0] = part;
     const auto label = all.begin() + static_cast<std::ptrdiff_t>(from);
     return detail::npy_dataset(x, {label, label + static_cast<std::ptrdiff_t>(part)}, labels_path, classes);
+}
+
+// Without a copy of the features: bytes or floats of shape (n, d), (n, height, width) or with one channel, read where
+// they lie (io/mapped.hpp). Floats are looked at once, for numbers that are not finite.
+inline data::Dataset map_npy_dataset(const std::string& features_path, const std::string& labels_path,
+                                     std::size_t classes = 0) {
+    auto labels = detail::labels_of(read_npy(labels_path));
+    auto file = map_file(features_path);
+    NamedTensor x;
+    const auto numbers = detail::read_npy_head(file->bytes(), features_path, x);
+    const auto& shape = x.shape;
+    if (shape.size() < 2 || shape.size() > 4 || (shape.size() == 4 && shape[3] != 1) || numbers.empty())
+        throw IoError(features_path, "has the shape " + detail::text_of(shape) +
+                                         "; mapped examples are (n, d), (n, height, width) or (n, height, width, 1)");
+    if (shape[0] != labels.size())
+        throw IoError(features_path, "holds " + std::to_string(shape[0]) + " examples, for " +
+                                         std::to_string(labels.size()) + " labels");
+    if (classes == 0) classes = detail::classes_in(labels, labels_path);
+    for (const auto label : labels)
+        if (static_cast<std::size_t>(label) >= classes)
+            throw IoError(labels_path, "has the label " + std::to_string(label) + ", not one of " +
+                                           std::to_string(classes) + " classes");
+    const auto as = [&]<class T>(T) {
+        if (reinterpret_cast<std::uintptr_t>(numbers.data()) % alignof(T) != 0)
+            throw IoError(features_path, "its numbers do not begin at a multiple of their size; save it with numpy");
+        const std::span<const T> rows(reinterpret_cast<const T*>(numbers.data()), numbers.size() / sizeof(T));
+        if constexpr (std::is_floating_point_v<T>)
+            if (!tessera::detail::finite(rows.data(), rows.size()))
+                throw IoError(features_path, "holds a number that is not finite");
+        return data::Dataset::kept_by(std::move(file), rows, std::move(labels), classes);
+    };
+    if (x.dtype == Dtype::uint8) return as(std::uint8_t{});
+    if (x.dtype == Dtype::float32) return as(float{});
+    if (x.dtype == Dtype::float64) return as(double{});
+    throw IoError(features_path, "holds " + std::string(detail::facts(x.dtype).name) +
+                                     "; uint8, float32 and float64 can be mapped, others are read by read_npy_dataset");
 }
 
 }  // namespace tessera::io

@@ -85,8 +85,11 @@ inline std::string stem_of(const std::string& path) {
 
 }  // namespace detail
 
-// The tensor takes `name`, and errors cite it.
-inline NamedTensor decode_npy(std::span<const std::byte> bytes, const std::string& name) {
+namespace detail {
+
+// All but the numbers, which are the last of the bytes.
+inline std::span<const std::byte> read_npy_head(std::span<const std::byte> bytes, const std::string& name,
+                                                NamedTensor& tensor) {
     const auto magic = std::as_bytes(std::span(detail::npy_magic));
     const std::size_t fixed = magic.size() + 2;
     if (bytes.size() < fixed + 2 || !std::equal(magic.begin(), magic.end(), bytes.begin()))
@@ -104,7 +107,6 @@ inline NamedTensor decode_npy(std::span<const std::byte> bytes, const std::strin
         throw IoError(name, "announces an npy header of " + std::to_string(length) + " bytes, but only " +
                                 std::to_string(bytes.size() - begin) + " follow");
 
-    NamedTensor tensor;
     tensor.name = name;
     detail::parse_npy_header({bytes.subspan(begin, length), begin, name}, name, tensor);
     const auto numbers = bytes.subspan(begin + length);
@@ -113,6 +115,15 @@ inline NamedTensor decode_npy(std::span<const std::byte> bytes, const std::strin
         throw IoError(name, "announces the shape " + detail::text_of(tensor.shape) + " of " +
                                 std::string(detail::facts(tensor.dtype).name) + ", but holds " +
                                 std::to_string(numbers.size()) + " bytes");
+    return numbers;
+}
+
+}  // namespace detail
+
+// The tensor takes `name`, and errors cite it.
+inline NamedTensor decode_npy(std::span<const std::byte> bytes, const std::string& name) {
+    NamedTensor tensor;
+    const auto numbers = detail::read_npy_head(bytes, name, tensor);
     tensor.bytes.assign(numbers.begin(), numbers.end());
     return tensor;
 }
