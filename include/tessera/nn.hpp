@@ -32,8 +32,10 @@
 #include <tessera/nn/recurrent.hpp>
 #include <tessera/nn/routed.hpp>
 #include <tessera/nn/routing.hpp>
+#include <tessera/nn/sequence.hpp>
 #include <tessera/nn/shape.hpp>
 #include <tessera/nn/sparse.hpp>
+#include <tessera/nn/text_zoo.hpp>
 #include <tessera/nn/tuned.hpp>
 #include <tessera/nn/walk.hpp>
 #include <tessera/nn/zoo.hpp>

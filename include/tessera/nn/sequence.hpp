@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Small layers between those on sequences, and recipes made of them.
+//
+//   Scale{c}            y = c x
+//   Positions{}         y_t = x_t + p_t, a learnt row for each position
+//   Bias{}              y_t = x_t + b, the same at every position
+//   Reverse{}           the last position first
+//   Beside{}            two sequences of one length side by side: y_t = (a_t, b_t)
+//   WordScores{words}   y_t = E x_t with the table E of an Embedding of that width; tie both and they share it
+//
+//   last_position()     what stands at the last one, as a vector
+//   both_ways(inner)    inner on the sequence and another of its kind on the reverse, side by side
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include <tessera/nn/joint.hpp>
+#include <tessera/nn/layer.hpp>
+#include <tessera/nn/recipe.hpp>
+
+namespace tessera::nn {
+
+struct Scale {
+    double factor = 1;
+
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        s.out = s.in[0];
+        s.in_place = s.pointwise = true;
+        s.backward_reads = Reads::nothing;
+    }
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        for (std::size_t i = 0; i < p.read(); ++i) p.y[i] = static_cast<R>(factor) * p.x()[i];
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        for (std::size_t i = 0; p.dx() && i < p.read(); ++i) p.dx()[i] = static_cast<R>(factor) * p.dy[i];
+    }
+};
+
+namespace detail {
+
+// y = x + w, where w has `n` numbers that are used again and again.
+template <class R>
+void add_cyclic(const Pass<R>& p, std::size_t n) {
+    for (std::size_t at = 0; at < p.read(); at += n)
+        for (std::size_t j = 0; j < n; ++j) p.y[at + j] = p.x()[at + j] + p.w[j];
+}
+template <class R>
+void add_cyclic_back(const Pass<R>& p, std::size_t n) {
+    if (p.dx() && p.dx() != p.dy) std::copy_n(p.dy, p.read(), p.dx());
+    if (!p.dw) return;
+    std::fill_n(p.dw, n, R(0));
+    for (std::size_t at = 0; at < p.read(); at += n)
+        for (std::size_t j = 0; j < n; ++j) p.dw[j] += p.dy[at + j];
+}
+
+}  // namespace detail
+
+struct Positions {
+    double deviation = 1;  // of the first rows, around 0
+
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        if (!s.expect(s.in[0].rank == 2, "nn::Positions: it reads a sequence")) return;
+        s.parameter({.name = "positions",
+                     .shape = {s.in[0].positions(), s.in[0].width(), 1, 1},
+                     .rank = 2,
+                     .deviation = deviation});
+        s.out = s.in[0];
+        s.in_place = true;
+        s.backward_reads = Reads::nothing;
+    }
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        detail::add_cyclic(p, p.in().size());
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        detail::add_cyclic_back(p, p.in().size());
+    }
+};
+
+struct Bias {
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        s.parameter({.name = "bias", .shape = {s.in[0].width(), 1, 1, 1}});
+        s.out = s.in[0];
+        s.in_place = true;
+        s.backward_reads = Reads::nothing;
+    }
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        detail::add_cyclic(p, p.in().width());
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        detail::add_cyclic_back(p, p.in().width());
+    }
+};
+
+struct Reverse {
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        s.expect(s.in[0].rank == 2, "nn::Reverse: it reads a sequence");
+        s.out = s.in[0];
+        s.backward_reads = Reads::nothing;
+    }
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        turn(p, p.x(), p.y);
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        if (p.dx()) turn(p, p.dy, p.dx());
+    }
+
+private:
+    template <class R>
+    static void turn(const Pass<R>& p, const R* from, R* to) {
+        const std::size_t steps = p.in().positions(), n = p.in().width();
+        for (std::size_t row = 0; row < p.batch * steps; ++row)
+            std::copy_n(from + row * n, n, to + (row - row % steps + steps - 1 - row % steps) * n);
+    }
+};
+
+struct Beside {
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        s.expect(s.inputs == 2 && s.in[0].rank == 2 && s.in[1].rank == 2 && s.in[0].positions() == s.in[1].positions(),
+                 "nn::Beside: it joins two sequences of one length");
+        s.out = Shape(s.in[0].positions(), s.in[0].width() + s.in[1].width());
+        s.backward_reads = Reads::nothing;
+    }
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        each(p, [&](std::size_t k, std::size_t from, std::size_t to, std::size_t n) {
+            std::copy_n(p.x(k) + from, n, p.y + to);
+        });
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        each(p, [&](std::size_t k, std::size_t from, std::size_t to, std::size_t n) {
+            if (p.dx(k)) std::copy_n(p.dy + to, n, p.dx(k) + from);
+        });
+    }
+
+private:
+    // f(input, where its row begins, where in y, numbers) for each row of both
+    template <class R, class F>
+    static void each(const Pass<R>& p, const F& f) {
+        const std::size_t left = p.in(0).width(), right = p.in(1).width();
+        for (std::size_t row = 0; row < p.batch * p.out().positions(); ++row) {
+            f(0, row * left, row * (left + right), left);
+            f(1, row * right, row * (left + right) + left, right);
+        }
+    }
+};
+
+struct WordScores {
+    std::size_t words = 1;
+
+    static constexpr Offers offers = offer::factors;
+
+    constexpr void infer(Spec& s) const {
+        const std::size_t n = s.in[0].positions(), in = s.in[0].width();
+        if (!s.expect(words > 0 && in > 0, "nn::WordScores: there is at least one word")) return;
+        s.parameter({.name = "weight", .shape = {words, in, 1, 1}, .rank = 2, .deviation = 1});
+        s.out = s.in[0].rank == 2 ? Shape(n, words) : Shape(words);
+        s.backward_reads = Reads::x;
+        s.flops = 2.0 * static_cast<double>(n) * static_cast<double>(in) * static_cast<double>(words);
+    }
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        p.on->affine({p.x(), nullptr, {}}, p.w, nullptr, p.y, rows(p), p.in().width(), words);
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        if (p.dw)
+            p.on->affine_weight_gradient(p.dy, {p.x(), nullptr, {}}, p.dw, nullptr, rows(p), p.in().width(), words);
+        if (p.dx()) p.on->affine_input_gradient(p.dy, p.w, p.dx(), rows(p), p.in().width(), words);
+    }
+    template <class R>
+    Factors<R> factors(const Pass<R>& p, std::size_t example, R*) const {
+        const std::size_t n = p.in().positions();
+        return {n, p.dy + example * n * words, p.x() + example * n * p.in().width()};
+    }
+
+private:
+    template <class R>
+    static std::size_t rows(const Pass<R>& p) {
+        return p.batch * p.in().positions();
+    }
+};
+
+// A layer whose parameters others use too: those with the same Tie.
+template <class L>
+struct Tied {
+    L layer;
+    Tie* tie;
+
+    template <class B>
+    constexpr int add(B& to, int v) const {
+        return to.put(layer, std::array{v}, tie);
+    }
+};
+
+struct LastPosition {
+    template <class B>
+    constexpr int add(B& to, int v) const {
+        const Shape in = to.shape(v);
+        return to.put(Cut{(in.positions() - 1) * in.width(), in.width()}, std::array{v});
+    }
+};
+constexpr LastPosition last_position() { return {}; }
+
+// The second reads from the end to the beginning, and what it puts out is turned round again (torch: bidirectional).
+template <class Inner>
+struct BothWays {
+    Inner inner;
+
+    template <class B>
+    constexpr int add(B& to, int v) const {
+        const int onward = to.part(0, "forward", inner, v);
+        const int back = to.part(1, "backward", inner, to.put(Reverse{}, std::array{v}));
+        return to.put(Beside{}, std::array{onward, to.put(Reverse{}, std::array{back})});
+    }
+};
+template <class Inner>
+constexpr BothWays<Inner> both_ways(Inner inner) {
+    return {std::move(inner)};
+}
+
+}  // namespace tessera::nn
