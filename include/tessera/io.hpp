@@ -15,6 +15,7 @@
 #include <tessera/io/npy.hpp>
 #include <tessera/io/npz.hpp>
 #include <tessera/io/safetensors.hpp>
+#include <tessera/io/sequences.hpp>
 #include <tessera/io/split_file.hpp>
 #include <tessera/io/tensor.hpp>
 #include <tessera/io/text.hpp>

@@ -169,9 +169,9 @@ inline bool is_directory(const std::string& path) {
     return ::stat(path.c_str(), &seen) == 0 && S_ISDIR(seen.st_mode);
 }
 
-// Sorted names of the regular files in `directory` for which `wanted(name)` holds.
+// Sorted names of the regular files in `directory`, or of the directories, for which `wanted(name)` holds.
 template <class Wanted>
-std::vector<std::string> names_in(const std::string& directory, Wanted wanted) {
+std::vector<std::string> names_in(const std::string& directory, Wanted wanted, bool directories = false) {
     const std::unique_ptr<::DIR, int (*)(::DIR*)> open(::opendir(directory.c_str()), [](::DIR* d) {
         return ::closedir(d);
     });
@@ -184,7 +184,7 @@ std::vector<std::string> names_in(const std::string& directory, Wanted wanted) {
         if (!entry) break;
         struct ::stat seen {};
         if (wanted(std::string_view(entry->d_name)) && ::fstatat(::dirfd(open.get()), entry->d_name, &seen, 0) == 0 &&
-            S_ISREG(seen.st_mode))
+            (directories ? S_ISDIR(seen.st_mode) : S_ISREG(seen.st_mode)))
             names.emplace_back(entry->d_name);
     }
     std::sort(names.begin(), names.end());
@@ -265,6 +265,11 @@ inline void make_directories(const std::string& path) {
 // Names, not paths, of the regular files in a directory, sorted; hidden ones (.name) are left out.
 inline std::vector<std::string> list_files(const std::string& directory) {
     return detail::names_in(directory, [](std::string_view name) { return !name.starts_with('.'); });
+}
+
+// The same of the directories in it.
+inline std::vector<std::string> list_directories(const std::string& directory) {
+    return detail::names_in(directory, [](std::string_view name) { return !name.starts_with('.'); }, true);
 }
 
 // False if there was no such file.

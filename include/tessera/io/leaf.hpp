@@ -3,8 +3,8 @@
 //
 //   {"users": [name, ...], "num_samples": [n, ...], "user_data": {name: {"x": [row, ...], "y": [label, ...]}}}
 //
-// A row is a list of numbers, or a text (Shakespeare: x are 80 characters, y is the one that follows); all rows of all
-// files are of one kind and width. Other members, such as "hierarchies", are passed over. Files are read as they
+// A row is a list of numbers, or a text (Shakespeare: x are 80 characters, y is the one that follows; other sets have in
+// y as many words as in x, or no y at all where x are whole texts); all rows of all files are of one kind and width. Other members, such as "hierarchies", are passed over. Files are read as they
 // stream, never as a tree, so memory is what the rows take. Refused with the user's name: a user in two files or
 // twice in one, one that is in only one of the lists, and any disagreement of num_samples, x and y.
 // Needs: nlohmann/json (component `json`).
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,6 +30,7 @@
 #include <tessera/data/pool.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/io/labels.hpp>
+#include <tessera/io/sequences.hpp>
 #include <tessera/io/tensor.hpp>
 #include <tessera/io/text.hpp>
 
@@ -147,7 +149,8 @@ public:
             name_ = users_[i];
             if (!std::binary_search(mine_.begin(), mine_.end(), name_)) refuse(whose() + "is not in user_data");
             const LeafUser& user = out_.find(name_)->second;
-            if (counts_[i] != user.rows() || user.rows() != user.ends())
+            const bool only_texts = !user.texts.empty() && user.ends() == 0;
+            if (counts_[i] != user.rows() || (user.rows() != user.ends() && !only_texts))
                 refuse(whose() + "has " + std::to_string(user.rows()) + " examples in x, " +
                        std::to_string(user.ends()) + " in y and " + std::to_string(counts_[i]) + " in num_samples");
         }
@@ -355,6 +358,55 @@ inline LeafFiles as_numbers(LeafFiles files, const Vocabulary& vocabulary, std::
             held.answers.clear();
         }
     return files;
+}
+
+// Examples that are texts, as rows of words with a label at every position: the next word of x, and behind the last one
+// y, if it is one word. Where y has as many words as x, these are the labels. Texts longer than a window are cut.
+inline data::Pool leaf_sequences(const LeafFiles& files, const Vocabulary& vocabulary, std::size_t window,
+                                 const std::string& name) {
+    SequenceSettings{.length = window}.validate();
+    data::Pool pool;
+    std::map<std::string, Id> number;
+    for (const auto* file : {&files.train, &files.test})
+        for (const auto& [user, held] : *file)
+            if (held.rows() > 0) number.emplace(user, Id{0});
+    for (auto& [user, id] : number) {
+        id = static_cast<Id>(pool.clients.size());
+        pool.clients.push_back(user);
+    }
+    detail::SequenceRows rows(window);
+    for (const auto* file : {&files.train, &files.test}) {
+        for (const auto& [user, held] : *file) {
+            const auto refuse = [&](const std::string& what) {
+                throw IoError(name, "user " + detail::in_quotes(user) + " has " + what);
+            };
+            if (held.width > 0 || !held.labels.empty()) refuse("numbers in x or y instead of texts");
+            for (std::size_t i = 0; i < held.texts.size(); ++i) {
+                auto x = vocabulary.ids(held.texts[i]);
+                const auto y = i < held.answers.size() ? vocabulary.ids(held.answers[i]) : std::vector<std::int32_t>{};
+                const Id client = number.find(user)->second;
+                if (y.size() < 2) {
+                    x.insert(x.end(), y.begin(), y.end());
+                    rows.cut(x, client);
+                } else if (y.size() != x.size()) {
+                    refuse("an answer of " + std::to_string(y.size()) + " words for a text of " +
+                           std::to_string(x.size()));
+                } else {
+                    const std::span<const std::int32_t> words(x), labels(y);
+                    for (std::size_t at = 0; at < x.size(); at += window) {
+                        const std::size_t n = std::min(window, x.size() - at);
+                        rows.row(words.subspan(at, n), labels.subspan(at, n), client);
+                    }
+                }
+            }
+        }
+        if (file == &files.train && !files.test.empty()) pool.train_size = rows.size();
+    }
+    if (rows.size() == 0 || (!files.test.empty() && pool.train_size == 0))
+        throw IoError(name, "holds no training example");
+    pool.examples = rows.examples(vocabulary.size());
+    pool.client_of = std::move(rows).client_of();
+    return pool;
 }
 
 // The words or characters of the training examples, x and y.

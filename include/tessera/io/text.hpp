@@ -269,20 +269,46 @@ inline data::Pool text_pool(std::span<const ClientText> clients, const Vocabular
     return pool;
 }
 
+namespace detail {
+
+// What a text must be; the line where it is not is named.
+inline void require_text(std::string_view text, const std::string& name) {
+    if (text.find('\0') == text.npos && is_utf8(text)) return;
+    for (std::size_t line = 1;; ++line) {
+        const auto end = std::min(text.find('\n'), text.size());
+        const auto here = text.substr(0, end);
+        const auto refuse = [&](const char* what) { throw IoError(name, what + std::to_string(line)); };
+        if (here.find('\0') != here.npos) refuse("is no text: there is a NUL byte in line ");
+        if (!is_utf8(here)) refuse("is not UTF-8 text in line ");
+        if (end == text.size()) return;
+        text.remove_prefix(end + 1);
+    }
+}
+
+}  // namespace detail
+
 // A file of UTF-8.
 inline std::string read_text(const std::string& path) {
     const auto bytes = read_file(path);
     std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (!detail::is_utf8(text)) throw IoError(path, "is not UTF-8 text");
+    detail::require_text(text, path);
     return text;
 }
 
-// Every .txt file of a directory is a client with one text; its name is the file's without the ending.
+// Every .txt file of a directory is a client with one text; its name is the file's without the ending. A directory in it
+// is a client too, with a text for each of its .txt files, in the order of their names.
 inline std::vector<ClientText> read_client_texts(const std::string& directory) {
     std::vector<ClientText> clients;
+    const auto is_text = [](std::string_view name) { return name.ends_with(".txt"); };
     for (const auto& name : list_files(directory))
-        if (name.ends_with(".txt"))
-            clients.push_back({name.substr(0, name.size() - 4), {read_text(directory + "/" + name)}});
+        if (is_text(name)) clients.push_back({name.substr(0, name.size() - 4), {read_text(directory + "/" + name)}});
+    for (const auto& client : list_directories(directory)) {
+        const auto inside = directory + "/" + client;
+        ClientText one{client, {}};
+        for (const auto& name : list_files(inside))
+            if (is_text(name)) one.texts.push_back(read_text(inside + "/" + name));
+        if (!one.texts.empty()) clients.push_back(std::move(one));
+    }
     if (clients.empty()) throw IoError(directory, "holds no .txt file");
     return clients;
 }
