@@ -160,4 +160,28 @@ TEST_CASE_TEMPLATE("pools of every kernel set are those of the plain loops, ties
     });
 }
 
+// Sums of numbers that are whole quarters are exact in any order.
+TEST_CASE_TEMPLATE("sums of planes, and planes of one number", R, float, double) {
+    for_each_kernel_set([&](auto set) {
+        CAPTURE(set);
+        for (const std::size_t planes : {0u, 1u, 3u, 16u, 37u})
+            for (const std::size_t size : {1u, 4u, 16u, 31u, 49u, 64u, 130u}) {
+                CAPTURE(planes);
+                CAPTURE(size);
+                std::vector<R> x = toy_numbers<R>(planes * size, 6), sums(planes);
+                for (R& v : x) v = std::round(4 * v) / 4;
+                for (std::size_t i = 0; i < planes * size; ++i) sums[i / size] += x[i];
+                Room<R> got(planes), filled(planes * size);
+                kernels::plane_sums(x.data(), got.data(), planes, size, R(0.5));
+                CHECK(got.intact());
+                for (std::size_t i = 0; i < planes; ++i) CHECK(got.numbers()[i] == R(0.5) * sums[i]);
+                kernels::fill_planes(sums.data(), filled.data(), planes, size, R(0.25));
+                CHECK(filled.intact());
+                const auto all = filled.numbers();
+                for (std::size_t i = 0; i < planes * size; ++i)
+                    if (all[i] != R(0.25) * sums[i / size]) FAIL_CHECK("a plane has another number");
+            }
+    });
+}
+
 }  // namespace conv_test

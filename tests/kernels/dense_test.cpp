@@ -12,10 +12,10 @@
 
 #include <doctest/doctest.h>
 
-#include <tessera/core/crew.hpp>
 #include <tessera/kernels/backend.hpp>
 #include <tessera/kernels/reference/dense.hpp>
 
+#include <support/backwards_crew.hpp>
 #include <support/kernel_sets.hpp>
 #include <support/rounding.hpp>
 #include <support/toy_numbers.hpp>
@@ -410,22 +410,6 @@ TEST_CASE("backends: Simd is the kernels, Reference the plain loops") {
 
 namespace {
 
-// A crew of one thread, which does the last piece first and may forget the very first.
-class Backwards final : public Crew {
-public:
-    explicit Backwards(std::size_t threads, bool forgets = false) : threads_(threads), forgets_(forgets) {}
-    std::size_t pieces = 0;
-
-private:
-    std::size_t helpers() const override { return threads_ - 1; }
-    void run(std::size_t count, const void* work, Piece piece) override {
-        pieces += count;
-        for (; count > (forgets_ ? 1 : 0); --count) piece(work, count - 1);
-    }
-    std::size_t threads_;
-    bool forgets_;
-};
-
 // All products of a layer through the backend, x as a matrix and as rows.
 template <class R>
 class Products {
@@ -476,7 +460,7 @@ TEST_CASE_TEMPLATE("dense kernels: bits do not depend on the size of the crew", 
         for_each_kernel_set([&](std::string_view) {
             const auto alone = products.helped_by(nullptr);
             for (const std::size_t threads : {2u, 5u}) {
-                Backwards crew(threads);
+                BackwardsCrew crew(threads);
                 CHECK(products.helped_by(&crew) == alone);
                 CHECK(crew.pieces >= 2);
                 CHECK(crew.pieces <= 7 * threads);
@@ -486,7 +470,7 @@ TEST_CASE_TEMPLATE("dense kernels: bits do not depend on the size of the crew", 
 }
 
 TEST_CASE("dense kernels: the comparison notices a piece that nobody did, and small products are nobody's") {
-    Backwards forgetful(2, true), idle(2);
+    BackwardsCrew forgetful(2, true), idle(2);
     const Products<float> products(large[0]);
     CHECK(products.helped_by(&forgetful) != products.helped_by(nullptr));
     Products<float>({20, 784, 100}).helped_by(&idle);

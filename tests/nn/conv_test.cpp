@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -101,6 +102,38 @@ TEST_CASE("in a network: parts, first values, fused steps, one by one") {
     });
     CHECK(std::abs(*largest) <= bound);
     CHECK(std::abs(*largest) > 0.8f * bound);  // of 57 draws
+}
+
+TEST_CASE("tiles and direct sums are the same layer, a batch's gradient is the mean of its examples' either way") {
+    const auto net = [](bool direct) {
+        return Network<float>(Shape(3, 9, 8), chain(Conv2d{.outputs = 16, .kernel = 3, .pad = 1}, Relu{},
+                                                    Conv2d{.outputs = 20, .kernel = 3, .pad = 1, .direct = direct},
+                                                    GroupNorm{4}, Relu{}, MeanPool{}, Linear{4}));
+    };
+    const auto tiled = net(false), direct = net(true);
+    CHECK(conformance::check_gradients(tiled).empty());
+    const auto data = toy_dataset<float>(6, 216, 4);
+    const auto ids = first_ids(6);
+    const Vec<float> x = initial_parameters(tiled, Key{3});
+    Vec<float> a(x.size()), b(x.size()), one(x.size()), sum(x.size());
+    tiled.gradient(x, Batch<float>(data.examples(), ids), a);
+    direct.gradient(x, Batch<float>(data.examples(), ids), b);
+    CHECK(relative_error(a, b) < 1e-5);  // roundings of sums of 432 terms
+    CHECK_FALSE(same_bits(a, b));
+    for (const Index id : ids) {
+        tiled.gradient(x, Batch<float>(data.examples(), std::span<const Index>(&id, 1)), one);
+        for (std::size_t j = 0; j < one.size(); ++j) sum[j] += one[j] / 6;
+    }
+    CHECK(relative_error(sum, a) < 1e-5);
+    const Network<double> exact(Shape(16, 4, 4), chain(Conv2d{.outputs = 16, .kernel = 3, .pad = 1}, Linear{2}));
+    const Network<double> plain(Shape(16, 4, 4),
+                                chain(Conv2d{.outputs = 16, .kernel = 3, .pad = 1, .direct = true}, Linear{2}));
+    const auto more = toy_dataset<double>(2, 256, 2);
+    const Vec<double> w = initial_parameters(exact, Key{3});
+    Vec<double> c(w.size()), d(w.size());
+    exact.gradient(w, Batch<double>(more.examples(), first_ids(2)), c);
+    plain.gradient(w, Batch<double>(more.examples(), first_ids(2)), d);
+    CHECK(same_bits(c, d));  // double is always direct
 }
 
 TEST_CASE("a last layer may read its own outputs in backward") {

@@ -10,9 +10,11 @@
 #include <tessera/kernels/mean.hpp>
 #include <tessera/kernels/moments.hpp>
 #include <tessera/kernels/noise.hpp>
+#include <tessera/kernels/norm.hpp>
 #include <tessera/kernels/normal.hpp>
 #include <tessera/kernels/pool.hpp>
 #include <tessera/kernels/select.hpp>
 #include <tessera/kernels/softmax.hpp>
 #include <tessera/kernels/sparse.hpp>
 #include <tessera/kernels/vector.hpp>
+#include <tessera/kernels/winograd.hpp>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pooling of planes: the largest number of each window of kernel x kernel. Windows do not overlap; rows and columns
-// left over are not seen.
+// Pooling of planes: the largest number of each window of kernel x kernel, where windows do not overlap and rows and
+// columns left over are not seen; and sums of whole planes.
 #pragma once
 
 #include <cstddef>
 #include <utility>
 
+#include <tessera/kernels/lane_sums.hpp>
 #include <tessera/kernels/sparse_blocks.hpp>
 #include <tessera/kernels/vector.hpp>
 
@@ -120,6 +121,53 @@ TESSERA_INLINE void max_pool_gradient_body(const R* x, const R* y, const R* dy, 
         }
 }
 
+// sums[i] = factor times the sum of plane i. As many planes at once as a register has lanes; each adds up in two
+// registers, whatever its place among them, and what is left over goes number by number.
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void plane_sums_body(const R* x, R* sums, std::size_t planes, std::size_t size, R factor) {
+    using Vec = V<R, Bytes>;
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    for (std::size_t first = 0; first < planes; first += lanes) {
+        const std::size_t count = planes - first < lanes ? planes - first : lanes;
+        Held<R, Bytes> sum[lanes];
+        R rest[lanes];
+#pragma GCC unroll 16
+        for (std::size_t i = 0; i < lanes; ++i) {
+            const R* plane = x + (first + (i < count ? i : 0)) * size;
+            Held<R, Bytes> a = {}, b = {};
+            std::size_t j = 0;
+            for (; j + 2 * lanes <= size; j += 2 * lanes) {
+                a += *reinterpret_cast<const Vec*>(plane + j);
+                b += *reinterpret_cast<const Vec*>(plane + j + lanes);
+            }
+            if (j + lanes <= size) {
+                a += *reinterpret_cast<const Vec*>(plane + j);
+                j += lanes;
+            }
+            sum[i] = a + b;
+            rest[i] = 0;
+            for (; j < size; ++j) rest[i] += plane[j];
+        }
+        blend_lanes<R, Bytes, lanes>(sum);
+        sum[0] = (sum[0] + *reinterpret_cast<const Vec*>(rest)) * factor;
+        if (count == lanes) *reinterpret_cast<Vec*>(sums + first) = sum[0];
+        else
+            for (std::size_t i = 0; i < count; ++i) sums[first + i] = sum[0][i];
+    }
+}
+// All of plane i becomes factor * values[i].
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void fill_planes_body(const R* values, R* x, std::size_t planes, std::size_t size, R factor) {
+    using Vec = V<R, Bytes>;
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    for (std::size_t i = 0; i < planes; ++i, x += size) {
+        const R value = values[i] * factor;
+        std::size_t j = 0;
+        for (; j + lanes <= size; j += lanes) *reinterpret_cast<Vec*>(x + j) = Held<R, Bytes>{} + value;
+        for (; j < size; ++j) x[j] = value;
+    }
+}
+
 }  // namespace detail
 
 #define TESSERA_POOL_KERNELS(R)                                                                          \
@@ -130,7 +178,11 @@ TESSERA_INLINE void max_pool_gradient_body(const R* x, const R* y, const R* dy, 
     TESSERA_DISPATCH(max_pool_gradient, R,                                                               \
                      (const R* x, const R* y, const R* dy, R* dx, std::size_t planes, std::size_t height,\
                       std::size_t width, std::size_t kernel),                                            \
-                     (x, y, dy, dx, planes, height, width, kernel))
+                     (x, y, dy, dx, planes, height, width, kernel))                                      \
+    TESSERA_DISPATCH(plane_sums, R, (const R* x, R* sums, std::size_t planes, std::size_t size, R factor), \
+                     (x, sums, planes, size, factor))                                                    \
+    TESSERA_DISPATCH(fill_planes, R, (const R* values, R* x, std::size_t planes, std::size_t size, R factor), \
+                     (values, x, planes, size, factor))
 TESSERA_POOL_KERNELS(float)
 TESSERA_POOL_KERNELS(double)
 #undef TESSERA_POOL_KERNELS

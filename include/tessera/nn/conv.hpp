@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include <tessera/core/arena.hpp>
 #include <tessera/kernels/conv.hpp>
+#include <tessera/kernels/conv_winograd.hpp>
 #include <tessera/kernels/pool.hpp>
 #include <tessera/kernels/vector.hpp>
 #include <tessera/nn/backend.hpp>
@@ -57,10 +59,16 @@ private:
 template <class R>
 class ConvOn {
 public:
-    ConvOn(const Backend<R>& on, const kernels::ConvShape& s, std::size_t out)
-        : on_(on), own_(&on == &backend_for<R>()), shape_(s), out_(out) {}
+    ConvOn(const Backend<R>& on, const kernels::ConvShape& s, std::size_t out, bool direct = false)
+        : on_(on),
+          own_(&on == &backend_for<R>()),
+          tiled_(own_ && !direct && kernels::winograd_pays<R>(s, out)),
+          shape_(s),
+          out_(out) {}
 
     void forward(const R* x, const R* w, const R* bias, R* y, std::size_t batch) const {
+        if constexpr (std::is_same_v<R, float>)
+            if (tiled_) return kernels::winograd_conv(x, w, bias, y, batch, shape_, out_);
         if (own_) return kernels::conv(x, w, bias, y, batch, shape_, out_);
         const Patches<R> patches(shape_);
         const Scratch<R> turned(pixels() * out_);
@@ -71,6 +79,8 @@ public:
         }
     }
     void input_gradient(const R* dy, const R* w, R* dx, std::size_t batch) const {
+        if constexpr (std::is_same_v<R, float>)
+            if (tiled_) return kernels::winograd_input_gradient(dy, w, dx, batch, shape_, out_);
         if (own_) return kernels::conv_input_gradient(dy, w, dx, batch, shape_, out_);
         const Patches<R> patches(shape_);
         const Scratch<R> turned(pixels() * out_);
@@ -82,6 +92,9 @@ public:
     }
     // dw is followed by the gradient of the biases.
     void weight_gradient(const R* dy, const R* x, R* dw, std::size_t batch) const {
+        if constexpr (std::is_same_v<R, float>)
+            if (tiled_)
+                return kernels::winograd_weight_gradient(dy, x, dw, dw + out_ * shape_.taps(), batch, shape_, out_);
         if (own_) return kernels::conv_weight_gradient(dy, x, dw, batch, shape_, out_);
         const Patches<R> patches(shape_);
         const std::size_t weights = out_ * shape_.taps();
@@ -100,7 +113,7 @@ private:
     std::size_t pixels() const { return shape_.pixels(); }
 
     const Backend<R>& on_;
-    bool own_;
+    bool own_, tiled_;
     kernels::ConvShape shape_;
     std::size_t out_;
 };
@@ -110,6 +123,7 @@ private:
 struct Conv2d {
     std::size_t outputs = 1, kernel = 3, stride = 1, pad = 0;
     bool bias = true;
+    bool direct = false;  // never Winograd's tiles, which 3 x 3 in float takes where they pay: less rounding, more time
 
     static constexpr Offers offers = offer::nothing;
 
@@ -133,12 +147,12 @@ struct Conv2d {
     void forward(const Pass<R>& p) const {
         const Scratch<R> none(bias ? 0 : outputs);
         std::fill_n(none.data(), none.size(), R(0));
-        const detail::ConvOn<R> on(*p.on, shape(p.in()), outputs);
+        const detail::ConvOn<R> on(*p.on, shape(p.in()), outputs, direct);
         on.forward(p.x(), p.w, bias ? p.weight(1) : none.data(), p.y, p.batch);
     }
     template <class R>
     void backward(const Pass<R>& p) const {
-        const detail::ConvOn<R> on(*p.on, shape(p.in()), outputs);
+        const detail::ConvOn<R> on(*p.on, shape(p.in()), outputs, direct);
         if (p.dw) {
             const Scratch<R> both(bias ? 0 : p.spec->parameters + outputs);
             on.weight_gradient(p.dy, p.x(), bias ? p.dw : both.data(), p.batch);
@@ -195,17 +209,12 @@ struct MeanPool {
     template <class R>
     void forward(const Pass<R>& p) const {
         const std::size_t plane = p.in().sizes[1] * p.in().sizes[2];
-        for (std::size_t c = 0; c < p.written(); ++c) {
-            R sum = 0;
-            for (std::size_t j = 0; j < plane; ++j) sum += p.x()[c * plane + j];
-            p.y[c] = sum / static_cast<R>(plane);
-        }
+        kernels::plane_sums(p.x(), p.y, p.written(), plane, R(1) / static_cast<R>(plane));
     }
     template <class R>
     void backward(const Pass<R>& p) const {
         const std::size_t plane = p.in().sizes[1] * p.in().sizes[2];
-        for (std::size_t c = 0; p.dx() && c < p.written(); ++c)
-            std::fill_n(p.dx() + c * plane, plane, p.dy[c] / static_cast<R>(plane));
+        if (p.dx()) kernels::fill_planes(p.dy, p.dx(), p.written(), plane, R(1) / static_cast<R>(plane));
     }
 };
 

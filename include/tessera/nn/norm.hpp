@@ -8,11 +8,10 @@
 // (`Affine::group`; the ResNet of Flow has groups of two channels with one pair each).
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
+#include <tessera/kernels/norm.hpp>
 #include <tessera/nn/layer.hpp>
 
 namespace tessera::nn {
@@ -43,27 +42,17 @@ struct GroupNorm {
     }
     template <class R>
     void forward(const Pass<R>& p) const {
-        const Group at(*this, p);
-        for (std::size_t i = 0; i < at.count; ++i) {
-            const R* from = p.x() + i * at.size;
-            R mean = 0, variance = 0;
-            for (std::size_t j = 0; j < at.size; ++j) mean += from[j];
-            mean /= R(at.size);
-            for (std::size_t j = 0; j < at.size; ++j) variance += (from[j] - mean) * (from[j] - mean);
-            const R inverse = R(1) / std::sqrt(variance / R(at.size) + R(eps));
-            p.note(0)[2 * i] = mean;
-            p.note(0)[2 * i + 1] = inverse;
-            at.each(i, [&](std::size_t c, std::size_t j) {
-                const R h = (p.x()[j] - mean) * inverse;
-                p.y[j] = at.pairs > 0 ? p.w[c] * h + p.w[at.pairs + c] : h;
-            });
-        }
+        const Pairs<R> at(p);
+        kernels::norm(p.x(), at.scale, at.shift, p.y, p.note(0), shape(p), R(eps));
     }
     template <class R>
     void backward(const Pass<R>& p) const {
-        const Group at(*this, p);
-        if (p.dw && at.pairs > 0) parameters(at, p);
-        if (p.dx()) inputs(at, p);
+        const Pairs<R> at(p);
+        const std::size_t n = pairs(channels_of(p.in()));
+        R* const dw = n > 0 ? p.dw : nullptr;
+        if (dw || p.dx())
+            kernels::norm_gradient(p.x(), p.dy, at.scale, at.shift, static_cast<const R*>(p.note(0)), p.dx(), dw,
+                                   dw ? dw + n : nullptr, n, shape(p));
     }
 
 private:
@@ -73,56 +62,25 @@ private:
         return affine == Affine::channel ? channels : affine == Affine::group ? groups_of(channels) : 0;
     }
 
-    struct Group {
-        std::size_t channels, groups, positions, size, count;  // numbers in a group, groups of a batch
-        std::size_t pairs;                                     // of a scale and a shift
+    // Scales and shifts; one pair, 1 and 0, for all where the layer has none.
+    template <class R>
+    struct Pairs {
+        static constexpr R none[2] = {R(1), R(0)};
+        const R *scale = none, *shift = none + 1;
 
-        template <class R>
-        Group(const GroupNorm& norm, const Pass<R>& p)
-            : channels(channels_of(p.in())),
-              groups(norm.groups_of(channels)),
-              positions(p.in().width() / channels),
-              size(channels / groups * positions),
-              count(p.batch * p.in().positions() * groups),
-              pairs(norm.pairs(channels)) {}
-        // f(pair, number) for each number of group i
-        template <class F>
-        void each(std::size_t i, const F& f) const {
-            std::size_t j = i * size;
-            for (std::size_t c = i % groups * (channels / groups), row = 0; row < channels / groups; ++row, ++c)
-                for (std::size_t k = 0; k < positions; ++k, ++j) f(pairs == channels ? c : i % groups, j);
+        explicit Pairs(const Pass<R>& p) {
+            if (p.spec->parameters == 0) return;
+            scale = p.weight(0);
+            shift = p.weight(1);
         }
     };
-
     template <class R>
-    void parameters(const Group& at, const Pass<R>& p) const {
-        std::fill_n(p.dw, 2 * at.pairs, R(0));
-        for (std::size_t i = 0; i < at.count; ++i) {
-            const R mean = p.note(0)[2 * i], inverse = p.note(0)[2 * i + 1];
-            at.each(i, [&](std::size_t c, std::size_t j) {
-                p.dw[c] += p.dy[j] * ((p.x()[j] - mean) * inverse);
-                p.dw[at.pairs + c] += p.dy[j];
-            });
-        }
-    }
-    // With h = (x - mean) * inverse and d = dy * scale:  dx = inverse * (d - mean(d) - h * mean(d h))
-    template <class R>
-    void inputs(const Group& at, const Pass<R>& p) const {
-        for (std::size_t i = 0; i < at.count; ++i) {
-            const R mean = p.note(0)[2 * i], inverse = p.note(0)[2 * i + 1];
-            R sum = 0, along = 0;
-            at.each(i, [&](std::size_t c, std::size_t j) {
-                const R d = at.pairs > 0 ? p.dy[j] * p.w[c] : p.dy[j];
-                sum += d;
-                along += d * ((p.x()[j] - mean) * inverse);
-            });
-            sum /= R(at.size);
-            along /= R(at.size);
-            at.each(i, [&](std::size_t c, std::size_t j) {
-                const R d = at.pairs > 0 ? p.dy[j] * p.w[c] : p.dy[j];
-                p.dx()[j] = inverse * (d - sum - (p.x()[j] - mean) * inverse * along);
-            });
-        }
+    kernels::NormShape shape(const Pass<R>& p) const {
+        const std::size_t channels = channels_of(p.in());
+        auto s = kernels::NormShape::group(p.batch * p.in().positions(), channels, p.in().width() / channels,
+                                           groups_of(channels), affine != Affine::channel);
+        if (affine == Affine::none) s.pairs = 0;
+        return s;
     }
 };
 
