@@ -38,10 +38,10 @@ Problem batch(std::size_t examples, std::size_t channels, std::size_t positions)
 // Rows around every register and four of them; planes of few numbers; vectors, whose numbers have a pair each; one
 // pair a group; a group over a batch; nothing at all.
 const std::vector<Problem> problems{
-    group(2, 4, 64, 2),  group(1, 6, 67, 3),       group(3, 4, 4, 2),          group(2, 3, 49, 1),
-    group(2, 8, 1, 2),   group(3, 37, 1, 1),       group(2, 130, 1, 2),        group(1, 5, 15, 5),
-    group(2, 8, 17, 4, true), group(2, 6, 9, 3, true), group(0, 4, 9, 2),      group(4, 2, 257, 1),
-    batch(5, 3, 16),     batch(4, 2, 33),          batch(7, 5, 1),             batch(2, 3, 130)};
+    group(2, 4, 64, 2),       group(1, 6, 67, 3),      group(3, 4, 4, 2),   group(2, 3, 49, 1),
+    group(2, 8, 1, 2),        group(3, 37, 1, 1),      group(2, 130, 1, 2), group(1, 5, 15, 5),
+    group(2, 8, 17, 4, true), group(2, 6, 9, 3, true), group(0, 4, 9, 2),   group(4, 2, 257, 1),
+    batch(5, 3, 16),          batch(4, 2, 33),         batch(7, 5, 1),      batch(2, 3, 130)};
 
 template <class R>
 struct Results {
@@ -56,7 +56,9 @@ template <class R>
 struct Given {
     std::vector<R> x, dy, scale, shift;
     explicit Given(const Problem& p)
-        : x(toy_numbers<R>(p.numbers, 1)), dy(toy_numbers<R>(p.numbers, 2)), scale(toy_numbers<R>(p.pairs, 3)),
+        : x(toy_numbers<R>(p.numbers, 1)),
+          dy(toy_numbers<R>(p.numbers, 2)),
+          scale(toy_numbers<R>(p.pairs, 3)),
           shift(toy_numbers<R>(p.pairs, 4)) {
         for (R& v : x) v += R(0.5);
     }

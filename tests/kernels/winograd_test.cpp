@@ -34,11 +34,10 @@ struct Problem {
 };
 // Channels and outputs around every register, panel and chunk; planes that tiles end with and that they do not, in
 // one piece and in several blocks; few tiles beside many outputs, and the other way; no image.
-const std::vector<Problem> problems{
-    {16, 8, 8, 2, 16},  {1, 4, 4, 1, 1},    {3, 5, 7, 2, 5},     {17, 6, 9, 3, 31}, {64, 4, 4, 3, 64},
-    {65, 3, 2, 2, 70},  {32, 2, 2, 5, 48},  {20, 1, 1, 2, 33},   {8, 33, 18, 1, 8}, {16, 12, 40, 2, 24},
-    {130, 4, 4, 2, 33}, {16, 4, 4, 0, 16},  {33, 8, 4, 4, 97},   {4, 7, 260, 1, 3}, {40, 4, 4, 140, 160},
-    {16, 16, 16, 9, 16}};
+const std::vector<Problem> problems{{16, 8, 8, 2, 16}, {1, 4, 4, 1, 1},     {3, 5, 7, 2, 5},      {17, 6, 9, 3, 31},
+                                    {64, 4, 4, 3, 64}, {65, 3, 2, 2, 70},   {32, 2, 2, 5, 48},    {20, 1, 1, 2, 33},
+                                    {8, 33, 18, 1, 8}, {16, 12, 40, 2, 24}, {130, 4, 4, 2, 33},   {16, 4, 4, 0, 16},
+                                    {33, 8, 4, 4, 97}, {4, 7, 260, 1, 3},   {40, 4, 4, 140, 160}, {16, 16, 16, 9, 16}};
 
 struct Numbers {
     std::vector<float> y, dw, dx;

@@ -49,9 +49,20 @@ struct WinogradSizes {
 
 // work(piece) by the crew, if a layer has so many multiplications that it is worth calling: 26 us of an AVX-512 core.
 template <class Work>
-void by_crew(std::size_t tiles, std::size_t weights, std::size_t pieces, const Work& work) {
-    if (winograd_frequencies * tiles * weights >= std::size_t{1} << 21) return Crew::for_each(pieces, work);
+void by_crew(std::size_t multiplications, std::size_t pieces, const Work& work) {
+    if (multiplications >= std::size_t{1} << 21) return Crew::for_each(pieces, work);
     for (std::size_t piece = 0; piece < pieces; ++piece) work(piece);
+}
+
+// dbias[o] = the sum of plane o of dy over all images.
+inline void bias_gradient_of_planes(const float* dy, float* dbias, std::size_t batch, std::size_t out,
+                                    std::size_t pixels) {
+    const Scratch<float> sums(out);
+    std::fill_n(dbias, out, 0.0f);
+    for (std::size_t b = 0; b < batch; ++b, dy += out * pixels) {
+        plane_sums(dy, sums.data(), out, pixels, 1.0f);
+        axpy(1.0f, static_cast<const float*>(sums.data()), dbias, out);
+    }
 }
 
 // y = x * w, or, turned, an input gradient, whose `channels` are those of dy and whose `out` are those of dx.
@@ -64,7 +75,7 @@ inline void winograd_conv(const float* x, const float* w, const float* bias, flo
         winograd_filters(w, to, in.channels, out, panel * size.panel, first, first + deep, turned);
     };
     const auto share = [&](std::size_t pieces, const auto& work) {
-        by_crew(rows * across, in.channels * out, pieces, work);
+        by_crew(winograd_frequencies * rows * across * in.channels * out, pieces, work);
     };
     // Whichever of filters and tiles is smaller is made once. Tiles go in blocks of so many rows that their sums stay
     // in L2 (64 tiles), or that filters made again for each are not noticed (128).
@@ -112,13 +123,13 @@ inline void winograd_conv(const float* x, const float* w, const float* bias, flo
 
 // Without the biases.
 inline void winograd_filters_gradient(const float* dy, const float* x, float* dw, std::size_t batch,
-                                     const TiledPlanes& in, std::size_t out) {
+                                      const TiledPlanes& in, std::size_t out) {
     const WinogradSizes size;
     const TiledPlanes planes{out, in.height, in.width};
     const std::size_t rows = batch * in.down(), across = in.across();
     const std::size_t chunks = size.chunks(in.channels), panels = size.panels(out);
     const auto share = [&](std::size_t pieces, const auto& work) {
-        by_crew(rows * across, in.channels * out, pieces, work);
+        by_crew(winograd_frequencies * rows * across * in.channels * out, pieces, work);
     };
     // Whichever is smaller is kept: the sums of all weights while tiles go by, or all tiles.
     const bool few_tiles = rows * across * (in.channels + out) <= in.channels * out;
@@ -163,13 +174,7 @@ inline void winograd_input_gradient(const float* dy, const float* w, float* dx, 
 inline void winograd_weight_gradient(const float* dy, const float* x, float* dw, float* dbias, std::size_t batch,
                                      const ConvShape& s, std::size_t out) {
     detail::winograd_filters_gradient(dy, x, dw, batch, {s.channels, s.height, s.width}, out);
-    if (!dbias) return;
-    const Scratch<float> sums(out);
-    std::fill_n(dbias, out, 0.0f);
-    for (std::size_t b = 0; b < batch; ++b, dy += out * s.pixels()) {
-        plane_sums(dy, sums.data(), out, s.pixels(), 1.0f);
-        axpy(1.0f, static_cast<const float*>(sums.data()), dbias, out);
-    }
+    if (dbias) detail::bias_gradient_of_planes(dy, dbias, batch, out, s.pixels());
 }
 
 }  // namespace tessera::kernels

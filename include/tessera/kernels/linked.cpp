@@ -4,6 +4,7 @@
 #define TESSERA_KERNELS_SOURCE
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/conv.hpp>
+#include <tessera/kernels/conv_blocks.hpp>
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/draws.hpp>
 #include <tessera/kernels/dropout.hpp>

@@ -83,10 +83,11 @@ TESSERA_INLINE R sum_of_lanes(const Held<R, Bytes>& v) {
     constexpr std::size_t half = VectorOf<R, Bytes>::lanes / 2;
     if constexpr (Bytes > 16) {
         return [&]<std::size_t... Lane>(std::index_sequence<Lane...>) __attribute__((always_inline)) {
-            const Held<R, Bytes / 2> sum = __builtin_shufflevector(v, v, Lane...) +
-                                           __builtin_shufflevector(v, v, (half + Lane)...);
+            const Held<R, Bytes / 2> sum =
+                __builtin_shufflevector(v, v, Lane...) + __builtin_shufflevector(v, v, (half + Lane)...);
             return sum_of_lanes<R, Bytes / 2>(sum);
-        }(std::make_index_sequence<half>{});
+        }
+        (std::make_index_sequence<half>{});
     } else if constexpr (half == 2) {
         return (v[0] + v[2]) + (v[1] + v[3]);
     } else {
@@ -120,24 +121,24 @@ TESSERA_INLINE void row_sums(std::size_t n, R (&totals)[N], const F& f) {
             totals[i] += sum_of_lanes<R, Bytes>(all);
         }
     }
-    each_register<R, Bytes>(n - j, [&](std::size_t rest, const auto& zero) __attribute__((always_inline)) {
-        using T = std::remove_cvref_t<decltype(zero)>;
-        T part[N] = {};
-        f(j + rest, part);
+    each_register<R, Bytes>(
+        n - j, [&](std::size_t rest, const auto& zero) __attribute__((always_inline)) {
+            using T = std::remove_cvref_t<decltype(zero)>;
+            T part[N] = {};
+            f(j + rest, part);
 #pragma GCC unroll 2
-        for (std::size_t i = 0; i < N; ++i) {
-            if constexpr (std::is_same_v<T, R>) totals[i] += part[i];
-            else totals[i] += sum_of_lanes<R, sizeof(T)>(part[i]);
-        }
-    });
+            for (std::size_t i = 0; i < N; ++i) {
+                if constexpr (std::is_same_v<T, R>) totals[i] += part[i];
+                else totals[i] += sum_of_lanes<R, sizeof(T)>(part[i]);
+            }
+        });
 }
 
 // Groups [begin, end) of every `groups`: all that have one set of pairs lie in one piece of a crew.
 template <class F>
 TESSERA_INLINE void each_group(const NormShape& s, std::size_t begin, std::size_t end, const F& f) {
     for (std::size_t first = 0; first < s.count; first += s.groups)
-        for (std::size_t g = begin; g < end; ++g)
-            f(first + g, first / s.groups * s.outer + g * s.inner, g * s.pairs);
+        for (std::size_t g = begin; g < end; ++g) f(first + g, first / s.groups * s.outer + g * s.inner, g * s.pairs);
 }
 
 // notes are mean and 1/sqrt(variance + eps) of each group; `known`: they are given. variances null: not wanted.
@@ -145,53 +146,57 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void normalise_body(const R* x, const R* scale, const R* shift, R* y, R* notes, R* variances,
                                    const NormShape& s, std::size_t begin, std::size_t end, R eps, bool relu,
                                    bool known) {
-    each_group(s, begin, end, [&](std::size_t i, std::size_t at, std::size_t pair) __attribute__((always_inline)) {
-        if (!known) {
-            R sum[1] = {}, squares[1] = {};
-            for (std::size_t r = 0; r < s.rows; ++r) {
-                const R* row = x + at + r * s.apart;
-                row_sums<R, Bytes>(s.size, sum, [&](std::size_t j, auto* to) __attribute__((always_inline)) {
-                    std::remove_reference_t<decltype(*to)> a;
-                    load(row + j, a);
-                    to[0] += a;
-                });
-            }
-            const R mean = sum[0] / R(s.numbers());
-            for (std::size_t r = 0; r < s.rows; ++r) {
-                const R* row = x + at + r * s.apart;
-                row_sums<R, Bytes>(s.size, squares, [&](std::size_t j, auto* to) __attribute__((always_inline)) {
-                    std::remove_reference_t<decltype(*to)> a;
-                    load(row + j, a);
-                    a -= mean;
-                    to[0] += a * a;
-                });
-            }
-            const R variance = squares[0] / R(s.numbers());
-            notes[2 * i] = mean;
-            notes[2 * i + 1] = R(1) / std::sqrt(variance + eps);
-            if (variances) variances[i] = variance;
-        }
-        const R mean = notes[2 * i], inverse = notes[2 * i + 1];
-        for (std::size_t r = 0; r < s.rows; ++r) {
-            const std::size_t row = at + r * s.apart, own = pair + r * s.pair_step;
-            const R factor = scale[own] * inverse, term = shift[own];
-            each_register<R, Bytes>(s.size, [&](std::size_t j, const auto& zero) __attribute__((always_inline)) {
-                auto a = zero;
-                load(x + row + j, a);
-                a -= mean;
-                if (s.each) {
-                    auto by = a, plus = a;
-                    load(scale + own + j, by);
-                    load(shift + own + j, plus);
-                    a = a * (by * inverse) + plus;
-                } else {
-                    a = a * factor + term;
+    each_group(
+        s, begin, end, [&](std::size_t i, std::size_t at, std::size_t pair) __attribute__((always_inline)) {
+            if (!known) {
+                R sum[1] = {}, squares[1] = {};
+                for (std::size_t r = 0; r < s.rows; ++r) {
+                    const R* row = x + at + r * s.apart;
+                    row_sums<R, Bytes>(
+                        s.size, sum, [&](std::size_t j, auto* to) __attribute__((always_inline)) {
+                            std::remove_reference_t<decltype(*to)> a;
+                            load(row + j, a);
+                            to[0] += a;
+                        });
                 }
-                if (relu) a = a > R(0) ? a : zero;
-                store(a, y + row + j);
-            });
-        }
-    });
+                const R mean = sum[0] / R(s.numbers());
+                for (std::size_t r = 0; r < s.rows; ++r) {
+                    const R* row = x + at + r * s.apart;
+                    row_sums<R, Bytes>(
+                        s.size, squares, [&](std::size_t j, auto* to) __attribute__((always_inline)) {
+                            std::remove_reference_t<decltype(*to)> a;
+                            load(row + j, a);
+                            a -= mean;
+                            to[0] += a * a;
+                        });
+                }
+                const R variance = squares[0] / R(s.numbers());
+                notes[2 * i] = mean;
+                notes[2 * i + 1] = R(1) / std::sqrt(variance + eps);
+                if (variances) variances[i] = variance;
+            }
+            const R mean = notes[2 * i], inverse = notes[2 * i + 1];
+            for (std::size_t r = 0; r < s.rows; ++r) {
+                const std::size_t row = at + r * s.apart, own = pair + r * s.pair_step;
+                const R factor = scale[own] * inverse, term = shift[own];
+                each_register<R, Bytes>(
+                    s.size, [&](std::size_t j, const auto& zero) __attribute__((always_inline)) {
+                        auto a = zero;
+                        load(x + row + j, a);
+                        a -= mean;
+                        if (s.each) {
+                            auto by = a, plus = a;
+                            load(scale + own + j, by);
+                            load(shift + own + j, plus);
+                            a = a * (by * inverse) + plus;
+                        } else {
+                            a = a * factor + term;
+                        }
+                        if (relu) a = a > R(0) ? a : zero;
+                        store(a, y + row + j);
+                    });
+            }
+        });
 }
 
 // dx, and the sums over groups of dscale and dshift, which are added to; null: not wanted.
@@ -200,95 +205,99 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void normalise_gradient_body(const R* x, const R* dy, const R* scale, const R* shift, const R* notes,
                                             R* dx, R* dscale, R* dshift, const NormShape& s, std::size_t begin,
                                             std::size_t end, bool relu, bool known) {
-    each_group(s, begin, end, [&](std::size_t i, std::size_t at, std::size_t pair) __attribute__((always_inline)) {
-        const R mean = notes[2 * i], inverse = notes[2 * i + 1];
-        R slope = 0, along = 0;  // sums of d and of d (x - mean)
-        // x - mean, and dy where the ReLU lets it through
-        const auto read = [&](std::size_t number, std::size_t own, std::size_t j, auto& off, auto& d)
-                              __attribute__((always_inline)) {
-            load(x + number, off);
-            off -= mean;
-            load(dy + number, d);
-            if (!relu) return;
-            auto by = off, plus = off;
-            if (s.each) {
-                load(scale + own + j, by);
-                load(shift + own + j, plus);
-                by = off * (by * inverse) + plus;
-            } else {
-                by = off * (scale[own] * inverse) + shift[own];
-            }
-            d = by > R(0) ? d : decltype(by){};
-        };
-        for (std::size_t r = 0; r < s.rows; ++r) {
-            const std::size_t row = at + r * s.apart, own = pair + r * s.pair_step;
-            if (s.each) {
-                R sums[2] = {};
-                row_sums<R, Bytes>(s.size, sums, [&](std::size_t j, auto* to) __attribute__((always_inline)) {
-                    std::remove_reference_t<decltype(*to)> off, d, by;
-                    read(row + j, own, j, off, d);
-                    if (dscale) {
-                        load(dscale + own + j, by);
-                        by += d * off * inverse;
-                        store(by, dscale + own + j);
-                        load(dshift + own + j, by);
-                        by += d;
-                        store(by, dshift + own + j);
-                    }
-                    load(scale + own + j, by);
-                    d *= by;
-                    to[0] += d;
-                    to[1] += d * off;
-                });
-                slope += sums[0];
-                along += sums[1];
-            } else {
-                R sums[2] = {};
-                row_sums<R, Bytes>(s.size, sums, [&](std::size_t j, auto* to) __attribute__((always_inline)) {
-                    std::remove_reference_t<decltype(*to)> off, d;
-                    read(row + j, own, j, off, d);
-                    to[0] += d;
-                    to[1] += d * off;
-                });
-                if (dscale) {
-                    dscale[own] += sums[1] * inverse;
-                    dshift[own] += sums[0];
-                }
-                slope += sums[0] * scale[own];
-                along += sums[1] * scale[own];
-            }
-        }
-        if (!dx) return;
-        const R less = known ? R(0) : inverse * slope / R(s.numbers());
-        const R tilt = known ? R(0) : inverse * inverse * inverse * along / R(s.numbers());
-        for (std::size_t r = 0; r < s.rows; ++r) {
-            const std::size_t row = at + r * s.apart, own = pair + r * s.pair_step;
-            const R factor = scale[own] * inverse;
-            each_register<R, Bytes>(s.size, [&](std::size_t j, const auto& zero) __attribute__((always_inline)) {
-                auto off = zero, d = zero, by = zero;
-                read(row + j, own, j, off, d);
+    each_group(
+        s, begin, end, [&](std::size_t i, std::size_t at, std::size_t pair) __attribute__((always_inline)) {
+            const R mean = notes[2 * i], inverse = notes[2 * i + 1];
+            R slope = 0, along = 0;  // sums of d and of d (x - mean)
+            // x - mean, and dy where the ReLU lets it through
+            const auto read = [&](std::size_t number, std::size_t own, std::size_t j, auto& off, auto& d)
+                __attribute__((always_inline)) {
+                load(x + number, off);
+                off -= mean;
+                load(dy + number, d);
+                if (!relu) return;
+                auto by = off, plus = off;
                 if (s.each) {
                     load(scale + own + j, by);
-                    d *= by * inverse;
+                    load(shift + own + j, plus);
+                    by = off * (by * inverse) + plus;
                 } else {
-                    d *= factor;
+                    by = off * (scale[own] * inverse) + shift[own];
                 }
-                store(d - less - off * tilt, dx + row + j);
-            });
-        }
-    });
+                d = by > R(0) ? d : decltype(by){};
+            };
+            for (std::size_t r = 0; r < s.rows; ++r) {
+                const std::size_t row = at + r * s.apart, own = pair + r * s.pair_step;
+                if (s.each) {
+                    R sums[2] = {};
+                    row_sums<R, Bytes>(
+                        s.size, sums, [&](std::size_t j, auto* to) __attribute__((always_inline)) {
+                            std::remove_reference_t<decltype(*to)> off, d, by;
+                            read(row + j, own, j, off, d);
+                            if (dscale) {
+                                load(dscale + own + j, by);
+                                by += d * off * inverse;
+                                store(by, dscale + own + j);
+                                load(dshift + own + j, by);
+                                by += d;
+                                store(by, dshift + own + j);
+                            }
+                            load(scale + own + j, by);
+                            d *= by;
+                            to[0] += d;
+                            to[1] += d * off;
+                        });
+                    slope += sums[0];
+                    along += sums[1];
+                } else {
+                    R sums[2] = {};
+                    row_sums<R, Bytes>(
+                        s.size, sums, [&](std::size_t j, auto* to) __attribute__((always_inline)) {
+                            std::remove_reference_t<decltype(*to)> off, d;
+                            read(row + j, own, j, off, d);
+                            to[0] += d;
+                            to[1] += d * off;
+                        });
+                    if (dscale) {
+                        dscale[own] += sums[1] * inverse;
+                        dshift[own] += sums[0];
+                    }
+                    slope += sums[0] * scale[own];
+                    along += sums[1] * scale[own];
+                }
+            }
+            if (!dx) return;
+            const R less = known ? R(0) : inverse * slope / R(s.numbers());
+            const R tilt = known ? R(0) : inverse * inverse * inverse * along / R(s.numbers());
+            for (std::size_t r = 0; r < s.rows; ++r) {
+                const std::size_t row = at + r * s.apart, own = pair + r * s.pair_step;
+                const R factor = scale[own] * inverse;
+                each_register<R, Bytes>(
+                    s.size, [&](std::size_t j, const auto& zero) __attribute__((always_inline)) {
+                        auto off = zero, d = zero, by = zero;
+                        read(row + j, own, j, off, d);
+                        if (s.each) {
+                            load(scale + own + j, by);
+                            d *= by * inverse;
+                        } else {
+                            d *= factor;
+                        }
+                        store(d - less - off * tilt, dx + row + j);
+                    });
+            }
+        });
 }
 
 }  // namespace detail
 
-#define TESSERA_NORM_KERNELS(R)                                                                                      \
-    TESSERA_DISPATCH(normalise, R,                                                                                   \
-                     (const R* x, const R* scale, const R* shift, R* y, R* notes, R* variances, const NormShape& s,  \
-                      std::size_t begin, std::size_t end, R eps, bool relu, bool known),                             \
-                     (x, scale, shift, y, notes, variances, s, begin, end, eps, relu, known))                        \
-    TESSERA_DISPATCH(normalise_gradient, R,                                                                          \
-                     (const R* x, const R* dy, const R* scale, const R* shift, const R* notes, R* dx, R* dscale,     \
-                      R* dshift, const NormShape& s, std::size_t begin, std::size_t end, bool relu, bool known),     \
+#define TESSERA_NORM_KERNELS(R)                                                                                     \
+    TESSERA_DISPATCH(normalise, R,                                                                                  \
+                     (const R* x, const R* scale, const R* shift, R* y, R* notes, R* variances, const NormShape& s, \
+                      std::size_t begin, std::size_t end, R eps, bool relu, bool known),                            \
+                     (x, scale, shift, y, notes, variances, s, begin, end, eps, relu, known))                       \
+    TESSERA_DISPATCH(normalise_gradient, R,                                                                         \
+                     (const R* x, const R* dy, const R* scale, const R* shift, const R* notes, R* dx, R* dscale,    \
+                      R* dshift, const NormShape& s, std::size_t begin, std::size_t end, bool relu, bool known),    \
                      (x, dy, scale, shift, notes, dx, dscale, dshift, s, begin, end, relu, known))
 TESSERA_NORM_KERNELS(float)
 TESSERA_NORM_KERNELS(double)
@@ -322,8 +331,8 @@ void norm(const R* x, const R* scale, const R* shift, R* y, R* notes, const Norm
 }
 // Writes dx, dscale and dshift (of `pairs` numbers); a null one is not wanted, the latter two go together.
 template <class R>
-void norm_gradient(const R* x, const R* dy, const R* scale, const R* shift, const R* notes, R* dx, R* dscale,
-                   R* dshift, std::size_t pairs, const NormShape& s, NormOptions o = {}) {
+void norm_gradient(const R* x, const R* dy, const R* scale, const R* shift, const R* notes, R* dx, R* dscale, R* dshift,
+                   std::size_t pairs, const NormShape& s, NormOptions o = {}) {
     if (dscale) std::fill_n(dscale, pairs, R(0));
     if (dscale) std::fill_n(dshift, pairs, R(0));
     detail::groups_by_crew(s, [&](std::size_t begin, std::size_t end) {

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include <tessera/core/arena.hpp>
+#include <tessera/kernels/panel_tile.hpp>
 #include <tessera/kernels/sparse_blocks.hpp>
 #include <tessera/kernels/vector.hpp>
 
@@ -113,8 +114,7 @@ TESSERA_INLINE void transform(const float* from, std::size_t row, std::size_t co
     for (std::size_t j = 0; j < Line::from; ++j) {
         Held<float, Bytes> d[Line::from], t[Line::to];
 #pragma GCC unroll 6
-        for (std::size_t i = 0; i < Line::from; ++i)
-            d[i] = *reinterpret_cast<const Vec*>(from + i * row + j * column);
+        for (std::size_t i = 0; i < Line::from; ++i) d[i] = *reinterpret_cast<const Vec*>(from + i * row + j * column);
         Line::line(d, t);
 #pragma GCC unroll 6
         for (std::size_t i = 0; i < Line::to; ++i) half[i][j] = t[i];
@@ -128,62 +128,17 @@ TESSERA_INLINE void transform(const float* from, std::size_t row, std::size_t co
     }
 }
 
-// f(first, M) for groups of at most `Most` of `count` rows, as even as can be; sums do not depend on the group.
-template <std::size_t Most, class F>
-TESSERA_INLINE void even_groups(std::size_t count, const F& f) {
-    const std::size_t groups = (count + Most - 1) / Most;
-    for (std::size_t g = 0, first = 0; g < groups; ++g) {
-        const std::size_t size = count / groups + (g < count % groups);
-        [&]<std::size_t... M>(std::index_sequence<M...>) __attribute__((always_inline)) {
-            ((size == M + 1 ? f(first, Count<M + 1>{}) : void()), ...);
-        }(std::make_index_sequence<Most>{});
-        first += size;
-    }
-}
-// Rows of sums of two registers each that stay in registers.
-template <std::size_t Bytes>
-inline constexpr std::size_t winograd_rows = Bytes == 64 ? 14 : 6;
-
-// c[m][panel] (+)= sum_k a[m*am + k*ak] b[k*bk + panel]
-template <std::size_t Bytes, std::size_t M>
-TESSERA_INLINE void panel_tile(const float* a, std::size_t am, std::size_t ak, const float* b, std::size_t bk, float* c,
-                               std::size_t depth, bool add) {
-    using Vec = V<float, Bytes>;
-    constexpr std::size_t lanes = VectorOf<float, Bytes>::lanes;
-    Held<float, Bytes> sum[M][2] = {};
-    for (std::size_t k = 0; k < depth; ++k, a += ak, b += bk) {
-        const Held<float, Bytes> b0 = *reinterpret_cast<const Vec*>(b);
-        const Held<float, Bytes> b1 = *reinterpret_cast<const Vec*>(b + lanes);
-#pragma GCC unroll 16
-        for (std::size_t m = 0; m < M; ++m) {
-            sum[m][0] += a[m * am] * b0;
-            sum[m][1] += a[m * am] * b1;
-        }
-    }
-    // A chunk is added up by itself: the longer a chain of sums, the more it rounds.
-    if (add) {
-#pragma GCC unroll 16
-        for (std::size_t m = 0; m < M; ++m)
-#pragma GCC unroll 2
-            for (std::size_t v = 0; v < 2; ++v)
-                sum[m][v] += *reinterpret_cast<const Vec*>(c + (2 * m + v) * lanes);
-    }
-#pragma GCC unroll 16
-    for (std::size_t m = 0; m < M; ++m)
-#pragma GCC unroll 2
-        for (std::size_t v = 0; v < 2; ++v) *reinterpret_cast<Vec*>(c + (2 * m + v) * lanes) = sum[m][v];
-}
-
 // sums (+)= tiles * filters, all frequencies, `depth` channels of one chunk.
 template <class, std::size_t Bytes>
 TESSERA_INLINE void winograd_product_body(const float* tiles, const float* filters, float* sums, std::size_t count,
                                           std::size_t depth, bool add) {
     constexpr std::size_t panel = 2 * VectorOf<float, Bytes>::lanes;
     for (std::size_t f = 0; f < winograd_frequencies; ++f) {
-        even_groups<winograd_rows<Bytes>>(count, [&](std::size_t t, auto rows) __attribute__((always_inline)) {
-            panel_tile<Bytes, rows()>(tiles + t * winograd_chunk, winograd_chunk, 1, filters, panel, sums + t * panel,
-                                      depth, add);
-        });
+        even_groups<panel_rows<Bytes>>(
+            count, [&](std::size_t t, auto rows) __attribute__((always_inline)) {
+                panel_tile<Bytes, rows()>(tiles + t * winograd_chunk, winograd_chunk, 1, filters, panel,
+                                          sums + t * panel, panel, depth, add);
+            });
         tiles += count * winograd_chunk + winograd_gap;
         filters += winograd_chunk * panel + winograd_gap;
         sums += count * panel + winograd_gap;
@@ -195,10 +150,11 @@ TESSERA_INLINE void winograd_outer_body(const float* tiles, const float* slopes,
                                         std::size_t channels, bool add) {
     constexpr std::size_t panel = 2 * VectorOf<float, Bytes>::lanes;
     for (std::size_t f = 0; f < winograd_frequencies; ++f) {
-        even_groups<winograd_rows<Bytes>>(channels, [&](std::size_t c, auto rows) __attribute__((always_inline)) {
-            panel_tile<Bytes, rows()>(tiles + c, 1, winograd_chunk, slopes, winograd_chunk, sums + c * panel, count,
-                                      add);
-        });
+        even_groups<panel_rows<Bytes>>(
+            channels, [&](std::size_t c, auto rows) __attribute__((always_inline)) {
+                panel_tile<Bytes, rows()>(tiles + c, 1, winograd_chunk, slopes, winograd_chunk, sums + c * panel, panel,
+                                          count, add);
+            });
         tiles += count * winograd_chunk + winograd_gap;
         slopes += count * winograd_chunk + winograd_gap;
         sums += winograd_chunk * panel + winograd_gap;
@@ -407,24 +363,25 @@ TESSERA_INLINE void winograd_tiles_body(const float* x, float* tiles, const Tile
     constexpr std::size_t lanes = VectorOf<float, Bytes>::lanes;
     const std::size_t across = p.across(), apart = (end - begin) * across * winograd_chunk + winograd_gap;
     PixelStrip<Bytes> strip(p, std::min(end - begin, p.down()));
-    each_image(p.down(), begin, end, [&](std::size_t image, std::size_t first, std::size_t last)
-                                         __attribute__((always_inline)) {
-        strip.frame(first, last);
-        for (std::size_t c = c0; c < std::min(p.channels, c0 + winograd_chunk); c += lanes) {
-            strip.begin(x + (image * p.channels + c) * p.pixels(), std::min(lanes, p.channels - c));
-            float* to = tiles + (image * p.down() + first - begin) * across * winograd_chunk + (c - c0);
-            for (std::size_t row = first; row < last; ++row) {
-                strip.fill(4 * row + 5);
-                for (std::size_t column = 0; column < across; ++column, to += winograd_chunk) {
-                    const float* from = strip.tile(row, column);
-                    if (slopes)
-                        transform<SlopeTransform, Bytes>(from + strip.apart() + lanes, strip.apart(), lanes, to,
-                                                         6 * apart, apart);
-                    else transform<TileTransform, Bytes>(from, strip.apart(), lanes, to, 6 * apart, apart);
+    each_image(
+        p.down(), begin,
+        end, [&](std::size_t image, std::size_t first, std::size_t last) __attribute__((always_inline)) {
+            strip.frame(first, last);
+            for (std::size_t c = c0; c < std::min(p.channels, c0 + winograd_chunk); c += lanes) {
+                strip.begin(x + (image * p.channels + c) * p.pixels(), std::min(lanes, p.channels - c));
+                float* to = tiles + (image * p.down() + first - begin) * across * winograd_chunk + (c - c0);
+                for (std::size_t row = first; row < last; ++row) {
+                    strip.fill(4 * row + 5);
+                    for (std::size_t column = 0; column < across; ++column, to += winograd_chunk) {
+                        const float* from = strip.tile(row, column);
+                        if (slopes)
+                            transform<SlopeTransform, Bytes>(from + strip.apart() + lanes, strip.apart(), lanes, to,
+                                                             6 * apart, apart);
+                        else transform<TileTransform, Bytes>(from, strip.apart(), lanes, to, 6 * apart, apart);
+                    }
                 }
             }
-        }
-    });
+        });
 }
 // y = sums + bias (null: none) for rows [begin, end) of tiles of a batch and the panel of channels from c0 on.
 template <class, std::size_t Bytes>
@@ -469,17 +426,18 @@ TESSERA_INLINE void winograd_planes_body(const float* sums, const float* bias, f
             }
         }
     };
-    each_image(p.down(), begin, end, [&](std::size_t image, std::size_t first, std::size_t last)
-                                         __attribute__((always_inline)) {
-        for (std::size_t c = c0; c < std::min(p.channels, c0 + panel); c += lanes) {
-            const std::size_t count = std::min(lanes, p.channels - c);
-            Held<float, Bytes> shift = {};
-            for (std::size_t i = 0; bias && i < count; ++i) shift[i] = bias[c + i];
-            for (std::size_t row = first; row < last; ++row)
-                row_of_tiles(sums + (image * p.down() + row - begin) * across * panel + (c - c0),
-                             y + (image * p.channels + c) * p.pixels(), row, count, shift);
-        }
-    });
+    each_image(
+        p.down(), begin,
+        end, [&](std::size_t image, std::size_t first, std::size_t last) __attribute__((always_inline)) {
+            for (std::size_t c = c0; c < std::min(p.channels, c0 + panel); c += lanes) {
+                const std::size_t count = std::min(lanes, p.channels - c);
+                Held<float, Bytes> shift = {};
+                for (std::size_t i = 0; bias && i < count; ++i) shift[i] = bias[c + i];
+                for (std::size_t row = first; row < last; ++row)
+                    row_of_tiles(sums + (image * p.down() + row - begin) * across * panel + (c - c0),
+                                 y + (image * p.channels + c) * p.pixels(), row, count, shift);
+            }
+        });
 }
 
 }  // namespace detail

@@ -9,6 +9,7 @@
 
 #include <tessera/core/arena.hpp>
 #include <tessera/kernels/conv.hpp>
+#include <tessera/kernels/conv_blocked.hpp>
 #include <tessera/kernels/conv_winograd.hpp>
 #include <tessera/kernels/pool.hpp>
 #include <tessera/kernels/vector.hpp>
@@ -63,12 +64,15 @@ public:
         : on_(on),
           own_(&on == &backend_for<R>()),
           tiled_(own_ && !direct && kernels::winograd_pays<R>(s, out)),
+          blocked_(own_ && kernels::blocks_pay<R>(s, out)),
           shape_(s),
           out_(out) {}
 
     void forward(const R* x, const R* w, const R* bias, R* y, std::size_t batch) const {
-        if constexpr (std::is_same_v<R, float>)
+        if constexpr (std::is_same_v<R, float>) {
             if (tiled_) return kernels::winograd_conv(x, w, bias, y, batch, shape_, out_);
+            if (blocked_) return kernels::blocked_conv(x, w, bias, y, batch, shape_, out_);
+        }
         if (own_) return kernels::conv(x, w, bias, y, batch, shape_, out_);
         const Patches<R> patches(shape_);
         const Scratch<R> turned(pixels() * out_);
@@ -79,8 +83,10 @@ public:
         }
     }
     void input_gradient(const R* dy, const R* w, R* dx, std::size_t batch) const {
-        if constexpr (std::is_same_v<R, float>)
+        if constexpr (std::is_same_v<R, float>) {
             if (tiled_) return kernels::winograd_input_gradient(dy, w, dx, batch, shape_, out_);
+            if (blocked_) return kernels::blocked_input_gradient(dy, w, dx, batch, shape_, out_);
+        }
         if (own_) return kernels::conv_input_gradient(dy, w, dx, batch, shape_, out_);
         const Patches<R> patches(shape_);
         const Scratch<R> turned(pixels() * out_);
@@ -92,9 +98,11 @@ public:
     }
     // dw is followed by the gradient of the biases.
     void weight_gradient(const R* dy, const R* x, R* dw, std::size_t batch) const {
-        if constexpr (std::is_same_v<R, float>)
-            if (tiled_)
-                return kernels::winograd_weight_gradient(dy, x, dw, dw + out_ * shape_.taps(), batch, shape_, out_);
+        if constexpr (std::is_same_v<R, float>) {
+            R* const dbias = dw + out_ * shape_.taps();
+            if (tiled_) return kernels::winograd_weight_gradient(dy, x, dw, dbias, batch, shape_, out_);
+            if (blocked_) return kernels::blocked_weight_gradient(dy, x, dw, dbias, batch, shape_, out_);
+        }
         if (own_) return kernels::conv_weight_gradient(dy, x, dw, batch, shape_, out_);
         const Patches<R> patches(shape_);
         const std::size_t weights = out_ * shape_.taps();
@@ -113,7 +121,7 @@ private:
     std::size_t pixels() const { return shape_.pixels(); }
 
     const Backend<R>& on_;
-    bool own_, tiled_;
+    bool own_, tiled_, blocked_;
     kernels::ConvShape shape_;
     std::size_t out_;
 };

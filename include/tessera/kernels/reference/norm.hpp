@@ -35,8 +35,8 @@ void norm(const R* x, const R* scale, const R* shift, R* y, R* notes, const Shap
 }
 // Adds to dscale and dshift.
 template <class R, class Shape>
-void norm_gradient(const R* x, const R* dy, const R* scale, const R* shift, const R* notes, R* dx, R* dscale,
-                   R* dshift, const Shape& s, bool relu, bool known) {
+void norm_gradient(const R* x, const R* dy, const R* scale, const R* shift, const R* notes, R* dx, R* dscale, R* dshift,
+                   const Shape& s, bool relu, bool known) {
     for (std::size_t i = 0; i < s.count; ++i) {
         const R mean = notes[2 * i], inverse = notes[2 * i + 1], n = R(s.rows * s.size);
         const auto each = [&](const auto& f) {
