@@ -11,6 +11,7 @@
 #include <tessera/core/random.hpp>
 #include <tessera/kernels/conv.hpp>
 #include <tessera/kernels/conv_blocked.hpp>
+#include <tessera/kernels/conv_thin.hpp>
 #include <tessera/kernels/conv_winograd.hpp>
 #include <tessera/kernels/reference/conv.hpp>
 
@@ -57,11 +58,13 @@ public:
         const auto s = shape(t_);
         const bool tiled = !Columns && kernels::winograd_pays<float>(s, t_.out);
         const bool blocked = !Columns && kernels::blocks_pay<float>(s, t_.out);
+        const bool thin = !Columns && kernels::thin_pays<float>(s, t_.out);
         float* const none = nullptr;
         switch (t_.product) {
             case ConvProduct::forward:
                 if (tiled) kernels::winograd_conv(t_.x, t_.w, none, t_.result, t_.batch, s, t_.out);
                 else if (blocked) kernels::blocked_conv(t_.x, t_.w, none, t_.result, t_.batch, s, t_.out);
+                else if (thin) kernels::thin_conv(t_.x, t_.w, none, t_.result, t_.batch, s, t_.out);
                 else kernels::conv<float>(t_.x, t_.w, zeros_.data(), t_.result, t_.batch, s, t_.out);
                 return;
             case ConvProduct::inputs:
@@ -72,6 +75,7 @@ public:
             case ConvProduct::weights:
                 if (tiled) kernels::winograd_weight_gradient(t_.dy, t_.x, t_.result, none, t_.batch, s, t_.out);
                 else if (blocked) kernels::blocked_weight_gradient(t_.dy, t_.x, t_.result, none, t_.batch, s, t_.out);
+                else if (thin) kernels::thin_weight_gradient(t_.dy, t_.x, t_.result, none, t_.batch, s, t_.out);
                 else kernels::conv_weight_gradient<float>(t_.dy, t_.x, t_.result, t_.batch, s, t_.out);
                 return;
         }

@@ -28,8 +28,7 @@ private:
         piece_ = piece;
         busy_ = true;
         take();
-        while (busy_) {
-        }
+        while (busy_) std::this_thread::yield();
     }
     void take() {
         for (std::size_t i = next_++; i < pieces_; i = next_++) piece_(work_, i);
@@ -38,9 +37,11 @@ private:
         tessera::Arena arena;
         const tessera::Arena::Use use(arena);
         while (!stop_) {
-            if (!busy_) continue;
-            take();
-            busy_ = false;
+            if (busy_) {
+                take();
+                busy_ = false;
+            }
+            std::this_thread::yield();
         }
     }
 

@@ -184,6 +184,46 @@ TESSERA_INLINE void blocked_weights_body(const float* w, float* weights, std::si
         }
 }
 
+// Forward for images of few channels, `Apart` numbers a pixel and stride 1: pixels [row][column][channel], weights
+// [tap row][taps of a row and channels][panel]. All rows of the kernel are added up in registers.
+template <std::size_t Bytes, std::size_t Apart, std::size_t M>
+TESSERA_INLINE void thin_tile(const float* pixels, const float* weights, float* sums, std::size_t taps_down,
+                              std::size_t taps, std::size_t tap_row) {
+    using Vec = V<float, Bytes>;
+    constexpr std::size_t lanes = VectorOf<float, Bytes>::lanes, panel = 2 * lanes;
+    Held<float, Bytes> sum[M][2] = {};
+    for (std::size_t i = 0; i < taps_down; ++i, pixels += tap_row) {
+        const float* a = pixels;
+        for (std::size_t k = 0; k < taps; ++k, ++a, weights += panel) {
+            const Held<float, Bytes> b0 = *reinterpret_cast<const Vec*>(weights);
+            const Held<float, Bytes> b1 = *reinterpret_cast<const Vec*>(weights + lanes);
+#pragma GCC unroll 16
+            for (std::size_t m = 0; m < M; ++m) {
+                sum[m][0] += a[m * Apart] * b0;
+                sum[m][1] += a[m * Apart] * b1;
+            }
+        }
+    }
+    end_panel_tile<Bytes, M>(sum, sums, panel, false);
+}
+template <class, std::size_t Bytes>
+TESSERA_INLINE void thin_products_body(const float* pixels, const float* weights, float* sums, std::size_t channels,
+                                       std::size_t kernel, std::size_t rows, std::size_t columns,
+                                       std::size_t row_apart) {
+    constexpr std::size_t panel = 2 * VectorOf<float, Bytes>::lanes;
+    const auto all = [&](auto apart) __attribute__((always_inline)) {
+        for (std::size_t row = 0; row < rows; ++row)
+            even_groups<panel_rows<Bytes>>(
+                columns, [&](std::size_t q, auto count) __attribute__((always_inline)) {
+                    thin_tile<Bytes, apart(), count()>(pixels + row * row_apart + q * apart(), weights,
+                                                       sums + (row * columns + q) * panel, kernel, kernel * apart(),
+                                                       row_apart);
+                });
+    };
+    if (channels == 1) all(Count<1>{});
+    else all(Count<3>{});
+}
+
 }  // namespace detail
 
 using detail::TapGrid;
@@ -200,6 +240,10 @@ TESSERA_DISPATCH(blocked_products, float, (const float* pixels, const float* wei
 TESSERA_DISPATCH(blocked_outer, float,
                  (const float* x, const float* dy, float* sums, std::size_t channels, const PixelRun& r, bool add),
                  (x, dy, sums, channels, r, add))
+TESSERA_DISPATCH(thin_products, float,
+                 (const float* pixels, const float* weights, float* sums, std::size_t channels, std::size_t kernel,
+                  std::size_t rows, std::size_t columns, std::size_t row_apart),
+                 (pixels, weights, sums, channels, kernel, rows, columns, row_apart))
 TESSERA_DISPATCH(blocked_weights, float,
                  (const float* w, float* weights, std::size_t channels, std::size_t out, std::size_t o0, std::size_t k0,
                   const TapGrid& g, bool turned),

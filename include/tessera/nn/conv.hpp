@@ -10,6 +10,7 @@
 #include <tessera/core/arena.hpp>
 #include <tessera/kernels/conv.hpp>
 #include <tessera/kernels/conv_blocked.hpp>
+#include <tessera/kernels/conv_thin.hpp>
 #include <tessera/kernels/conv_winograd.hpp>
 #include <tessera/kernels/pool.hpp>
 #include <tessera/kernels/vector.hpp>
@@ -65,6 +66,7 @@ public:
           own_(&on == &backend_for<R>()),
           tiled_(own_ && !direct && kernels::winograd_pays<R>(s, out)),
           blocked_(own_ && kernels::blocks_pay<R>(s, out)),
+          thin_(own_ && kernels::thin_pays<R>(s, out)),
           shape_(s),
           out_(out) {}
 
@@ -72,6 +74,7 @@ public:
         if constexpr (std::is_same_v<R, float>) {
             if (tiled_) return kernels::winograd_conv(x, w, bias, y, batch, shape_, out_);
             if (blocked_) return kernels::blocked_conv(x, w, bias, y, batch, shape_, out_);
+            if (thin_) return kernels::thin_conv(x, w, bias, y, batch, shape_, out_);
         }
         if (own_) return kernels::conv(x, w, bias, y, batch, shape_, out_);
         const Patches<R> patches(shape_);
@@ -102,6 +105,7 @@ public:
             R* const dbias = dw + out_ * shape_.taps();
             if (tiled_) return kernels::winograd_weight_gradient(dy, x, dw, dbias, batch, shape_, out_);
             if (blocked_) return kernels::blocked_weight_gradient(dy, x, dw, dbias, batch, shape_, out_);
+            if (thin_) return kernels::thin_weight_gradient(dy, x, dw, dbias, batch, shape_, out_);
         }
         if (own_) return kernels::conv_weight_gradient(dy, x, dw, batch, shape_, out_);
         const Patches<R> patches(shape_);
@@ -121,7 +125,7 @@ private:
     std::size_t pixels() const { return shape_.pixels(); }
 
     const Backend<R>& on_;
-    bool own_, tiled_, blocked_;
+    bool own_, tiled_, blocked_, thin_;
     kernels::ConvShape shape_;
     std::size_t out_;
 };
