@@ -281,6 +281,21 @@ TEST_CASE("the files of the last two checkpoints stay, and no others") {
     CHECK(run.right());
 }
 
+TEST_CASE("after its last checkpoint a log does not grow without end") {
+    const support::Folder folder;
+    Run run(folder.path(), 2'000);
+    for (std::uint64_t r = 0; r < 20; ++r) run.round(r);
+    const auto then = run.states;
+    const auto only = run.checkpoint();
+    for (std::uint64_t r = 20; r < 400; ++r) run.round(r);
+    CHECK(run.right());
+    CHECK(bytes_in(folder.path()) < 20 * 6'500 + 42'000 + 3 * least);
+    run.open();
+    run.restore(only);
+    run.states = then;
+    CHECK(run.right());
+}
+
 TEST_CASE("states of any threads at once") {
     const support::Folder folder;
     const auto log = store::Log{.directory = folder.path(), .least = least}.open(1000);
