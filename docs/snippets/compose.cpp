@@ -114,7 +114,8 @@ RoundReport after(const char* what, const Me& method) {
     Federation<Me, Net> run{{}, clients(), method, {.seed = 1, .batch = 10, .rounds = 20}};
     RoundReport last;
     for (int r = 0; r < 20; ++r) last = run.round(sample::Uniform{.count = 6});
-    std::printf("%-32s %5.1f kB up, train loss %.2f\n", what, static_cast<double>(last.bytes_up) / 1000, last.train_loss);
+    const double kilobytes = static_cast<double>(last.bytes_up) / 1000;
+    std::printf("%-32s %5.1f kB up, train loss %.2f\n", what, kilobytes, last.train_loss);
     return last;
 }
 

@@ -77,9 +77,9 @@ void add_shifts(const Run& run, const tessera::data::Dataset& like, const Option
     }
     if (asked.size() > 1)  // every set has the same size, so this is the mean over the sets
         line("mean", [&]<Which W>() {
-            return PerClient<W, tessera::seen(W), SplitOf::test, Whom::all>(
-                On::shift("mean of " + std::to_string(asked.size())), Pick::last(), stage,
-                W == Which::global ? of_global : of_personal);
+            using Result = decltype(tessera::evaluate_on_union<W>(run, executor, stage));
+            return Result(On::shift("mean of " + std::to_string(asked.size())), Pick::last(), stage,
+                          W == Which::global ? of_global : of_personal);
         });
     record.add(std::move(table));
 }

@@ -5,8 +5,8 @@
 //   void decode(in, x) const               reads as many numbers as x has; WireError if the bytes cannot be right
 //
 // A codec says
-//   static constexpr std::size_t per_byte  the most numbers that a byte can stand for; 0: any, so that a length is never
-//                                          believed but known (a codec that leaves coordinates out)
+//   static constexpr std::size_t per_byte  the most numbers that a byte can stand for; 0: any, so that a length is
+//                                          never believed but known (a codec that leaves coordinates out)
 //   static constexpr bool loses            false: what is read is what was written, bit for bit
 //   static constexpr bool biased           what it loses is to be sent later (error feedback) unless told otherwise
 #pragma once

@@ -118,8 +118,8 @@ consteval bool takes_fits() {
     } else if constexpr (WrapsMethod<Me> && !SharesDownload<Me, M>) {
         constexpr bool owed = somewhere_offers<inner_t<Me>>(offer::takes) && !offers_of<Me>().has(offer::decode);
         static_assert(!owed,
-                      "tessera::Method: the method inside this one judges downloads, and what is sent around them hides "
-                      "them; offer `takes`, or `decode` them");
+                      "tessera::Method: the method inside this one judges downloads, and what is sent around them "
+                      "hides them; offer `takes`, or `decode` them");
         return !owed;
     } else return true;
 }

@@ -23,10 +23,9 @@
 //                        that is no vector)                                                   lists, masks, integers
 //   server's state       of the same form as `open` made it; a fold's memory as the fold says holds
 //
-// A method around another one holds it as `inner`, or makes it of its own settings, `auto inner() const`. Verbs that it leaves to their default are then the inner method's,
-// also `visit` (verb::visit), and so are Server and Client where it declares none; it need not repeat what that offers.
-// A Client of its own keeps the inner method's in a member `own`. Where what it sends up is not the inner method's
-// upload it offers `decode`, which gives that, and the server merges, or streams, as for the inner method.
+// A method around another one holds it as `inner`, or makes it, `auto inner() const`. Verbs left to their default are
+// the inner method's, also `visit`; so are Server, Client and offers that are not declared. A Client of its own keeps
+// that method's as `own`. If something else goes up, `decode` opens it, and the server merges as for `inner`.
 #pragma once
 
 #include <cstddef>
@@ -203,21 +202,21 @@ template <class Me>
 consteval bool method_is_spelt() {
     static_assert(policy_is_spelt<Me>());
     if constexpr (StatesOffers<Me>) {
-        static_assert(
-            agrees<Me>(names_admits<Me>, offer::admits),
-            "tessera::Method: `admits` must be a member and be listed in `offers`, or neither; is it misspelt?");
-        static_assert(
-            agrees<Me>(names_takes<Me>, offer::takes),
-            "tessera::Method: `takes` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(agrees<Me>(names_admits<Me>, offer::admits),
+                      "tessera::Method: `admits` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
+        static_assert(agrees<Me>(names_takes<Me>, offer::takes),
+                      "tessera::Method: `takes` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
         static_assert(
             agrees<Me>(names_state_keeps<Me>, offer::keeps),
             "tessera::Method: `keeps` must be a member and be listed in `offers`, or neither; is it misspelt?");
-        static_assert(
-            agrees<Me>(names_holds<Me>, offer::holds),
-            "tessera::Method: `holds` must be a member and be listed in `offers`, or neither; is it misspelt?");
-        static_assert(
-            agrees<Me>(names_global<Me>, offer::global),
-            "tessera::Method: `global` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(agrees<Me>(names_holds<Me>, offer::holds),
+                      "tessera::Method: `holds` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
+        static_assert(agrees<Me>(names_global<Me>, offer::global),
+                      "tessera::Method: `global` must be a member and be listed in `offers`, or neither; is it "
+                      "misspelt?");
         static_assert(agrees<Me>(names_global_at<Me>, offer::global_at),
                       "tessera::Method: `global_at` must be a member and be listed in `offers`, or neither; is it "
                       "misspelt?");
@@ -235,8 +234,7 @@ consteval bool method_is_spelt() {
                       "tessera::Method: `keep_spent` must be a member and be listed in `offers`, or neither; is it "
                       "misspelt?");
         static_assert(agrees<Me>(names_decode<Me>, offer::decode),
-                      "tessera::Method: `decode` must be a member and be listed in `offers`, or neither; is it "
-                      "misspelt?");
+                      "tessera::Method: `decode` is a member and listed in `offers`, or neither; is it misspelt?");
         static_assert(agrees<Me>(names_Released<Me>, offer::Released),
                       "tessera::Method: `Released` must be a member and be listed in `offers`, or neither; is it "
                       "misspelt?");
@@ -256,8 +254,7 @@ consteval bool verbs_are_spelt() {
     constexpr bool visits = names_visit<Me> || (WrapsMethod<Me> && defaults_of<Me>().has(verb::visit));
     static_assert(visits, "tessera::Method: a method needs `visit`; is it misspelt?");
     static_assert(!names_visit<Me> || !defaults_of<Me>().has(verb::visit),
-                  "tessera::Method: `visit` must be a member or, around another method, be listed in `by_default`, not "
-                  "both");
+                  "tessera::Method: `visit` must be a member or, around a method, be listed in `by_default`, not both");
     static_assert(names_send<Me> != defaults_of<Me>().has(verb::send),
                   "tessera::Method: `send` must be a member or be listed in `by_default`, not both; is it misspelt?");
     static_assert(names_merge<Me> != defaults_of<Me>().has(verb::merge),

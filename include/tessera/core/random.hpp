@@ -31,7 +31,9 @@ constexpr PhiloxBlock philox(PhiloxBlock counter, std::array<std::uint32_t, 2> k
     return counter;
 }
 
-enum class purpose : std::uint64_t { init, sampling, shuffle, dropout, mask, noise, partition, synthetic, client, codec };
+enum class purpose : std::uint64_t {
+    init, sampling, shuffle, dropout, mask, noise, partition, synthetic, client, codec
+};
 
 // The name of a stream: 128 bits, one half in Philox's key, the other in the upper half of its counter.
 struct Key {

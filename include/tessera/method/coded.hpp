@@ -27,8 +27,9 @@ struct Coded {
     static_assert(Down::per_byte > 0, "tessera::Coded: what goes down is a step from nothing that "
                                       "a client knows, so no coordinate of it can be left out");
     static constexpr auto by_default = verb::open | verb::merge;
-    static constexpr Offers offers = offer::decode | offer::keeps | offer::needs_memory |
-                                     offer::when(!detail::serves_own<Inner>(), offer::serves_global);
+    static constexpr Offers offers =
+        offer::decode | offer::keeps | offer::needs_memory |
+        offer::when(!detail::serves_own<Inner>(), offer::serves_global);
     Inner inner{};
     Up up{};
     Down down{};
@@ -54,7 +55,8 @@ struct Coded {
         if (const auto now = places_of(got); now != me.places) me.lost = {}, me.places = now;
         const auto upload = visit_at<Inner, M>(inner, at, std::move(got), me.own);
         const Key key = at.key(purpose::codec)(at.round);
-        return detail::encode_message<R>(upload, up, least, key, known, keeps_lost() ? &me.lost : nullptr);
+        auto* lost = keeps_lost() ? &me.lost : nullptr;
+        return detail::encode_message<R>(upload, up, least, key, known, lost);
     }
     template <class M, class R = real<M>>
     auto serve(const Site<M>& at, const down_t<Coded, R>& received, Client<R> me) const {
@@ -62,7 +64,8 @@ struct Coded {
     }
     // What a client's upload stands for: its steps are from what was sent to it.
     template <class R>
-    bool decode(const server_t<Inner, R>& server, Id from, const Encoded<R>& coded, auto& upload) const {
+    bool decode(const server_t<Inner, R>& server, Id from, const Encoded<R>& coded,
+                auto& upload) const {
         try {
             const auto sent = opened<R>(send<R>(server, from));
             detail::decode_message<R>(coded, up, known_of<R>(sent), upload);
@@ -96,7 +99,8 @@ struct Coded {
 
 private:
     bool keeps_lost() const {
-        return Up::loses && (feedback == Feedback::automatic ? Up::biased : feedback == Feedback::on);
+        const bool said = feedback == Feedback::on;
+        return Up::loses && (feedback == Feedback::automatic ? Up::biased : said);
     }
     Down to_nearest() const {
         Down all = down;

@@ -21,7 +21,8 @@ template <class Masking = mask::DynamicSparse, class Local = rule::Sgd, class Fo
 struct FedSpa {
     static_assert(accepts_masks<Fold>, "tessera::FedSpa: this aggregator does not understand "
                                        "rows with masks (Mean and OwnersMean do)");
-    static constexpr auto by_default = verb::open | verb::send | verb::visit | verb::merge | verb::serve;
+    static constexpr auto by_default =
+        verb::open | verb::send | verb::visit | verb::merge | verb::serve;
     static constexpr Offers offers{};
     Masking masking{};
     Local local{};

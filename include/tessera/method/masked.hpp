@@ -6,8 +6,9 @@
 //   server: the inner method's fold over packed rows; a coordinate that a client lacks is unchanged
 //   serve:  the inner method's, on the sparse model
 //
-// `over` says which segments are masked: all, the shared part, a personal head. What the inner method
-// keeps is packed too; a grown coordinate starts at what was received, or else where the run began.
+// `over` says which segments are masked: all, the shared part, a personal head. What the inner
+// method keeps is packed too; a grown coordinate starts at what was received, or else where the run
+// began.
 // FedSpa is Masked around local epochs; at density 1 Masked<Inner> is Inner.
 #pragma once
 
@@ -26,8 +27,8 @@ struct Masked {
     static_assert(detail::wears_masks<Inner>());
     static_assert(std::is_same_v<Masking, mask::RandomStatic> ||
                       !detail::somewhere_offers<Inner>(offer::adds_noise),
-                  "tessera::Masked: a mask that data chose leaves the client without noise; private "
-                  "methods wear mask::RandomStatic");
+                  "tessera::Masked: a mask that data chose leaves the client without noise; "
+                  "private methods wear mask::RandomStatic");
     static constexpr auto by_default = Verbs{};
     static constexpr Offers offers = offer::admits | offer::takes | offer::keeps | offer::holds |
                                      offer::global | offer::needs_memory;
@@ -52,26 +53,16 @@ struct Masked {
         Server<R> s{std::move(server.w), std::move(server.fold), draw(key), Vec<Mask>(n),
                     Vec<detail::Bits>(n, detail::Bits::lacks)};
         if constexpr (!std::is_same_v<decltype(s.rest), Nothing>) s.rest = std::move(server);
-        for (std::size_t k = 0; first == FirstMasks::different && k < n; ++k) s.own[k] = draw(key(k));
+        if (first == FirstMasks::different)
+            for (std::size_t k = 0; k < n; ++k) s.own[k] = draw(key(k));
         return s;
     }
     auto send(const auto& s, Id k) const { return s.send(k, !remember); }
     template <class M, class R = real<M>>
     auto visit(const Site<M>& at, detail::MaskedDown<R> got, Client<R>& me) const {
         static_assert(check_masking<Masking, R>());
-        if (!recall(at, got, me)) return detail::lacks_its_mask<R>(at.id);
-        const nn::Sparse sparse(*at.model, me.mask, at.batch_size(), arithmetic);
-        const auto initial = packed(*at.initial, me.mask);
-        auto there = at.with(sparse);
-        there.initial = &initial;
-        auto up = visit_at<Inner, nn::Sparse<M>>(inner, there, std::move(got.x), me.own);
-        Mask next = me.mask;
-        detail::search_mask(masking, over, at, sparse, trained(there, up, me.own), next);
-        if (next != me.mask) me.next = std::move(next);
-        if (proposed && !me.next.empty()) up.x = repacked(at, up.x, me);
-        detail::MaskedUp<R> all{std::move(up.x), up.weight, me.next, at.id};
-        if (!remember && !detail::holds_vectors<client_t<Inner, R>>()) me.mask = me.next = {};
-        return all;
+        if constexpr (detail::sends_parameters<Inner>()) return visited(at, std::move(got), me);
+        else return detail::Misfit{};
     }
     template <class M, class R = real<M>>
     void merge(const Site<M>& hub, Server<R>& s, std::span<const detail::MaskedUp<R>> ups) const {
@@ -82,15 +73,12 @@ struct Masked {
     }
     template <class M, class R = real<M>>
     auto serve(const Site<M>& at, detail::MaskedDown<R> got, Client<R> me) const {
-        detail::require(recall(at, got, me), detail::knows_no_mask(at.id));
-        using Predict = decltype(serve_at<Inner, nn::Sparse<M>>(inner, {}, {}, {}));
-        using Predictor = detail::SparsePredictor<M, Predict>;
-        auto kept = std::make_unique<const typename Predictor::Kept>(at, std::move(me.mask), arithmetic);
-        const auto there = kept->site(at);
-        auto predict = serve_at<Inner, nn::Sparse<M>>(inner, there, std::move(got.x), std::move(me.own));
-        return Predictor(std::move(kept), std::move(predict));
+        if constexpr (detail::sends_parameters<Inner>())
+            return served(at, std::move(got), std::move(me));
     }
-    bool admits(const auto& s, Id from, const auto& up) const { return s.admits(from, up, proposed); }
+    bool admits(const auto& s, Id from, const auto& up) const {
+        return s.admits(from, up, proposed);
+    }
     bool takes(const auto& at, const auto& got, const auto& me) const {
         return me.takes(at, got, sent(*at.model));
     }
@@ -126,6 +114,34 @@ struct Masked {
     }
 
 private:
+    template <class M, class R = real<M>>
+    detail::MaskedUp<R> visited(const Site<M>& at, detail::MaskedDown<R> got, Client<R>& me) const {
+        if (!recall(at, got, me)) return detail::lacks_its_mask<R>(at.id);
+        const nn::Sparse sparse(*at.model, me.mask, at.batch_size(), arithmetic);
+        const auto initial = packed(*at.initial, me.mask);
+        auto there = at.with(sparse);
+        there.initial = &initial;
+        auto up = visit_at<Inner, nn::Sparse<M>>(inner, there, std::move(got.x), me.own);
+        Mask next = me.mask;
+        detail::search_mask(masking, over, at, sparse, trained(there, up, me.own), next);
+        if (next != me.mask) me.next = std::move(next);
+        if (proposed && !me.next.empty()) up.x = repacked(at, up.x, me);
+        detail::MaskedUp<R> all{std::move(up.x), up.weight, me.next, at.id};
+        if (!remember && !detail::holds_vectors<client_t<Inner, R>>()) me.mask = me.next = {};
+        return all;
+    }
+    template <class M, class R = real<M>>
+    auto served(const Site<M>& at, detail::MaskedDown<R> got, Client<R> me) const {
+        detail::require(recall(at, got, me), detail::knows_no_mask(at.id));
+        using Predict = decltype(serve_at<Inner, nn::Sparse<M>>(inner, {}, {}, {}));
+        using Predictor = detail::SparsePredictor<M, Predict>;
+        using Kept = const typename Predictor::Kept;
+        auto kept = std::make_unique<Kept>(at, std::move(me.mask), arithmetic);
+        const auto there = kept->site(at);
+        auto predict =
+            serve_at<Inner, nn::Sparse<M>>(inner, there, std::move(got.x), std::move(me.own));
+        return Predictor(std::move(kept), std::move(predict));
+    }
     // Where the numbers that travel lie in the model.
     template <class M>
     Where sent(const M& model) const {
@@ -149,14 +165,16 @@ private:
     // The numbers that masks are searched by: of the model that would be served.
     template <class M, class Up, class Own>
     auto trained(const Site<M>& there, const Up& up, const Own& own) const {
-        if constexpr (!detail::names_serve<Inner> && !detail::WrapsMethod<Inner>) return In<real<M>>(up.x);
+        if constexpr (!detail::names_serve<Inner> && !detail::WrapsMethod<Inner>)
+            return In<real<M>>(up.x);
         else return serve_at<Inner, M>(inner, there, up.x, own).parameters;
     }
     template <class M, class R = real<M>>
     Vec<R> repacked(const Site<M>& at, const Vec<R>& x, const Client<R>& me) const {
         Vec<R> out = x;
         const auto part = sent(*at.model);
-        const Mask before = detail::gathered(me.mask, part), after = detail::gathered(me.next, part);
+        const Mask before = detail::gathered(me.mask, part);
+        const Mask after = detail::gathered(me.next, part);
         detail::repack(out, before, after, packed(gather(*at.initial, part), after), Where::none());
         return out;
     }

@@ -6,8 +6,8 @@
 //                  w_i -= alpha_m lambda Dmu' Hess g*(mu) (mu - theta_i)              9, Eq. 13
 //   server:        w = (1 - beta) w + beta sum_k p_k w_k                             12
 //
-// `local` is any rule: its K steps see the pull, so what it makes of a gradient (momentum, moments, a
-// second gradient) it makes of the whole of line 8. Its memory begins anew with every batch.
+// `local` is any rule: its K steps see the pull, so what it makes of a gradient (momentum, moments)
+// it makes of the whole of line 8. Its memory begins anew with every batch.
 #pragma once
 
 #include <tessera/contracts/method.hpp>

@@ -7,9 +7,9 @@
 //           up: y, c_k' - c_k
 //   server: w = fold of the y;   c += (|S| / N) mean of the c_k' - c_k
 //
-// Option II is the mean of the slopes g of the visit, which holds for plain steps: any other rule, and
-// momentum, takes option I, a pass over the client's data more. eta is the rate of the round; at rate 0
-// nothing is learnt by option II, c_k stays. Weight decay is part of its g.
+// Option II is the mean of the slopes g of the visit, which holds for plain steps: any other rule,
+// and momentum, takes option I, a pass over the client's data more. eta is the rate of the round;
+// at rate 0 nothing is learnt by option II, c_k stays. Weight decay is part of its g.
 // A global rate eta_g is a fold: Scaffold<fold::Relax<>>{.fold = {.beta = eta_g}}.
 #pragma once
 
@@ -20,9 +20,6 @@
 #include <tessera/rule/sgd.hpp>
 
 namespace tessera {
-
-enum class Drift : std::uint8_t { way, gradient };
-constexpr std::array<std::string_view, 2> words_of(Drift) { return {"way", "gradient"}; }
 
 template <class Fold = fold::Mean, class Local = rule::Sgd>
 struct Scaffold {
@@ -54,8 +51,8 @@ struct Scaffold {
         const auto batches = at.work(epochs, steps, me.cursor);
         descend(at, y, batches, local, {.also = correction});
         if (drift == Drift::gradient) {
-            const auto slope = detail::slope_at(at, got.w);
-            for (std::size_t j = 0; j < y.size(); ++j) me.c[j] += dc[j] = slope[j] - me.c[j];
+            dc = detail::slope_at(at, got.w);
+            for (std::size_t j = 0; j < y.size(); ++j) me.c[j] += dc[j] -= me.c[j];
         } else if constexpr (detail::steps_plainly<Local>()) {
             const double eta = local.rate * local.schedule.at(at);
             const R way = static_cast<R>(eta * static_cast<double>(batches.size()));  // K eta
@@ -80,9 +77,7 @@ struct Scaffold {
     }
     auto global(const auto& server, const auto&) const { return server.w; }
     std::string_view needs_memory() const { return "c_k is its own drift; leave stateless off"; }
-    void validate() const {
-        if (drift == Drift::way) detail::require_plain_steps(local);
-    }
+    void validate() const { if (drift == Drift::way) detail::require_plain_steps(local); }
 };
 
 }  // namespace tessera

@@ -35,8 +35,10 @@ using report::When;
 using report::Which;
 using report::Whom;
 
-// A global model is judged before local training, a personal one after it.
-constexpr When seen(Which which) { return which == Which::global ? When::before : When::after; }
+// A global model is judged before local training, a personal one after it; what clients of a method without personal
+// models are served is the server's model, before it.
+template <Which W, class Me>
+inline constexpr When seen = W == Which::global || !detail::serves_own<Me>() ? When::before : When::after;
 
 namespace detail {
 
@@ -160,7 +162,7 @@ void judge_models(const Federation<Me, M>& run, const E& executor, Judge<real<M>
 }  // namespace detail
 
 template <Which W, SplitOf S = SplitOf::test, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
-report::PerClient<W, seen(W), S, P> evaluate(const Federation<Me, M>& run, const E& executor = {},
+report::PerClient<W, seen<W, Me>, S, P> evaluate(const Federation<Me, M>& run, const E& executor = {},
                                              std::string stage = {}) {
     std::vector<report::ClientCount> counts(P == Whom::unseen ? run.data().unseen() : run.size());
     detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData& data, detail::Predictor<real<M>> predict) {
@@ -171,8 +173,8 @@ report::PerClient<W, seen(W), S, P> evaluate(const Federation<Me, M>& run, const
 
 // Global-test: every model on the test data of all clients together.
 template <Which W, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
-report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_union(const Federation<Me, M>& run, const E& executor = {},
-                                                                  std::string stage = {}) {
+report::PerClient<W, seen<W, Me>, SplitOf::test, P> evaluate_on_union(const Federation<Me, M>& run,
+                                                                      const E& executor = {}, std::string stage = {}) {
     std::vector<report::ClientCount> counts(P == Whom::unseen ? run.data().unseen() : run.size());
     detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData&, detail::Predictor<real<M>> predict) {
         counts[k].client = k;
@@ -186,9 +188,10 @@ report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_union(const Federati
 
 // Global-test on data of nobody: every model on all of a named set, such as data::shifted makes.
 template <Which W, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
-report::PerClient<W, seen(W), SplitOf::test, P> evaluate_on_shift(const Federation<Me, M>& run, std::string_view name,
-                                                                  const data::Dataset& shifted, const E& executor = {},
-                                                                  std::string stage = {}) {
+report::PerClient<W, seen<W, Me>, SplitOf::test, P> evaluate_on_shift(const Federation<Me, M>& run,
+                                                                      std::string_view name,
+                                                                      const data::Dataset& shifted,
+                                                                      const E& executor = {}, std::string stage = {}) {
     std::vector<report::ClientCount> counts(P == Whom::unseen ? run.data().unseen() : run.size());
     const std::size_t outputs = run.setup().model.outputs();
     const Examples& examples = shifted.examples();
@@ -241,7 +244,7 @@ struct Rankings {
 
 // Macro AUC of every model on its client's own data.
 template <Which W, SplitOf S = SplitOf::test, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
-report::analysis::AucPerClient<W, seen(W), S, P> evaluate_auc(const Federation<Me, M>& run, const E& executor = {},
+report::analysis::AucPerClient<W, seen<W, Me>, S, P> evaluate_auc(const Federation<Me, M>& run, const E& executor = {},
                                                               std::string stage = {}) {
     std::vector<report::analysis::ClientAuc> all(P == Whom::unseen ? run.data().unseen() : run.size());
     detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData& data, detail::Predictor<real<M>> predict) {
@@ -254,7 +257,7 @@ report::analysis::AucPerClient<W, seen(W), S, P> evaluate_auc(const Federation<M
 
 // The same on the test data of all clients together.
 template <Which W, Whom P = Whom::all, class Me, class M, Executor E = exec::Serial>
-report::analysis::AucPerClient<W, seen(W), SplitOf::test, P> evaluate_auc_on_union(const Federation<Me, M>& run,
+report::analysis::AucPerClient<W, seen<W, Me>, SplitOf::test, P> evaluate_auc_on_union(const Federation<Me, M>& run,
                                                                                    const E& executor = {},
                                                                                    std::string stage = {}) {
     std::vector<report::analysis::ClientAuc> all(P == Whom::unseen ? run.data().unseen() : run.size());

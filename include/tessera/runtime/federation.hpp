@@ -84,6 +84,16 @@ public:
         }
     }
 
+    // A vector of any other kind is told what was expected.
+    template <class Vector>
+        requires(!std::is_convertible_v<Vector, Vec<R>> && requires(const Vector& v) { v.size(); })
+    Federation(M model, data::FederatedDataset clients, Me method, Settings settings, const Vector&, ClientData = {})
+        : Federation(std::move(model), std::move(clients), std::move(method), settings) {
+        static_assert(std::is_convertible_v<Vector, Vec<R>>,
+                      "tessera::Federation: the initial vector is a tessera::Vec of the model's precision (real<M>), "
+                      "for example Vec<float>(v.begin(), v.end())");
+    }
+
     template <Sampler S, Executor E = exec::Serial>
     RoundReport round(const S& sampler, const E& executor = {}) {
         detail::validate_all(executor);

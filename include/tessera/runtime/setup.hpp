@@ -44,31 +44,58 @@ consteval bool storable() {
     }
 }
 
+// Which field of a struct is the first that cannot be, from 0: the compiler says it beside the sentence.
+template <class T>
+consteval std::size_t unstorable() {
+    std::size_t number = 0;
+    if constexpr (std::is_class_v<T> && Reflectable<T> && !is_array<T> && !Growable<T> && !HasBase<T> && !HasArray<T>)
+        []<class... F>(Types<F...>*, std::size_t& n) { (void)((storable<F>() && (++n, true)) && ...); }(
+            static_cast<field_types<T>*>(nullptr), number);
+    return number;
+}
+template <class State, std::size_t Field>
+struct ClientKeeps {
+    static_assert(storable<State>(),
+                  "tessera::Method: Client<R> must be a plain struct of numbers, vectors, masks and such structs; "
+                  "`Field` counts, from 0, the first that is not");
+};
+template <class State, std::size_t Field>
+struct ServerKeeps {
+    static_assert(storable<State>(),
+                  "tessera::Method: Server<R> must be a plain struct of numbers, vectors, masks and such structs; "
+                  "`Field` counts, from 0, the first that is not");
+};
+
+template <class Me, class M>
+consteval bool messages_fit() {
+    using R = real<M>;
+    static_assert(storable<down_t<Me, R>>(),
+                  "tessera::Method: what `send` returns must be made of numbers, vectors, masks and plain structs");
+    static_assert(storable<up_t<Me, M>>(),
+                  "tessera::Method: what `visit` returns must be made of numbers, vectors, masks and "
+                  "plain structs");
+    merge_fits<Me, M>();
+    serve_fits<Me, M>();
+    admits_fits<Me, M>();
+    takes_fits<Me, M>();
+    keeps_fits<Me, M>();
+    holds_fits<Me, R>();
+    global_is_said<Me, R>();
+    static_assert(!somewhere_offers<Me>(offer::adds_noise) || may_be_apart<M>(),
+                  "tessera: examples of a batch meet in this model (a batch norm is one such layer), so no example "
+                  "has a gradient of its own to clip; use GroupNorm or LayerNorm where single examples are to be "
+                  "private");
+    return true;
+}
+
 // Asked before any body is compiled, so that the first error is the sentence.
 template <class Me, class M>
 consteval bool method_fits() {
     if constexpr (Model<M>) {
         using R = real<M>;
-        static_assert(storable<client_t<Me, R>>(),
-                      "tessera::Method: Client<R> must be a plain struct of numbers, vectors, masks and such structs");
-        static_assert(storable<server_t<Me, R>>(),
-                      "tessera::Method: Server<R> must be a plain struct of numbers, vectors, masks and such structs");
-        static_assert(storable<down_t<Me, R>>(),
-                      "tessera::Method: what `send` returns must be made of numbers, vectors, masks and plain structs");
-        static_assert(storable<up_t<Me, M>>(),
-                      "tessera::Method: what `visit` returns must be made of numbers, vectors, masks and "
-                      "plain structs");
-        merge_fits<Me, M>();
-        serve_fits<Me, M>();
-        admits_fits<Me, M>();
-        takes_fits<Me, M>();
-        keeps_fits<Me, M>();
-        holds_fits<Me, R>();
-        global_is_said<Me, R>();
-        static_assert(!somewhere_offers<Me>(offer::adds_noise) || may_be_apart<M>(), 
-                      "tessera: examples of a batch meet in this model (a batch norm is one such layer), so no example "
-                      "has a gradient of its own to clip; use GroupNorm or LayerNorm where single examples are to be "
-                      "private");
+        (void)ClientKeeps<client_t<Me, R>, unstorable<client_t<Me, R>>()>{};
+        (void)ServerKeeps<server_t<Me, R>, unstorable<server_t<Me, R>>()>{};
+        if constexpr (storable<client_t<Me, R>>() && storable<server_t<Me, R>>()) messages_fit<Me, M>();
     }
     return true;
 }
@@ -127,7 +154,8 @@ struct Setup {
 
     // How long a vector of a client's state is, unless the method says otherwise (contracts/method.hpp).
     std::size_t state_length() const {
-        if constexpr (std::is_same_v<detail::plain_down_t<Me, R>, Vec<R>>) return static_cast<std::size_t>(download_form[0]);
+        if constexpr (std::is_same_v<detail::plain_down_t<Me, R>, Vec<R>>)
+            return static_cast<std::size_t>(download_form[0]);
         else return initial.size();
     }
 

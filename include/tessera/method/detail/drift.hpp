@@ -2,9 +2,11 @@
 // What SCAFFOLD's server and clients owe their corrections.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 #include <tessera/contracts/fold.hpp>
@@ -12,6 +14,14 @@
 #include <tessera/core/form.hpp>
 #include <tessera/fold/mean.hpp>
 #include <tessera/rule/sgd.hpp>
+
+namespace tessera {
+
+// How a client knows the slope of its own data: off the way it went, or by taking it.
+enum class Drift : std::uint8_t { way, gradient };
+constexpr std::array<std::string_view, 2> words_of(Drift) { return {"way", "gradient"}; }
+
+}  // namespace tessera
 
 namespace tessera::detail {
 

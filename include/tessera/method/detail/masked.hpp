@@ -223,13 +223,18 @@ struct Drawer {
 
 // What a method must be like for masks to be put on it.
 template <class Inner>
+consteval bool sends_parameters() {
+    using Me = merger_t<Inner>;
+    return !names_merge<Me> && !names_send<Me> && requires { &Me::fold; } &&
+           std::is_same_v<down_t<Inner, float>, Vec<float>>;
+}
+template <class Inner>
 consteval bool wears_masks() {
     using Me = merger_t<Inner>;
-    constexpr bool parameters = !names_merge<Me> && !names_send<Me> && requires { &Me::fold; } &&
-                                std::is_same_v<down_t<Inner, float>, Vec<float>>;
+    constexpr bool parameters = sends_parameters<Inner>();
     static_assert(parameters,
-                  "tessera::Masked: masks are worn by methods whose messages are parameters: `send` gives the server's w "
-                  "and a fold merges uploads {x, weight}, both by default");
+                  "tessera::Masked: masks are worn by methods whose messages are parameters: `send` gives the server's "
+                  "w and a fold merges uploads {x, weight}, both by default");
     if constexpr (parameters) {
         constexpr bool understands = accepts_masks<std::remove_cvref_t<decltype(Me::fold)>>;
         static_assert(understands, "tessera::Masked: this aggregator does not understand rows with masks (Mean and "

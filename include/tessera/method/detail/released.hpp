@@ -12,7 +12,37 @@
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/error.hpp>
 
+namespace tessera {
+template <class Inner>
+struct Private;
+}
+
 namespace tessera::detail {
+
+template <class Me>
+inline constexpr bool is_private = false;
+template <class Inner>
+inline constexpr bool is_private<Private<Inner>> = true;
+
+template <class Me>
+consteval bool holds_private() {
+    if constexpr (is_private<Me>) return true;
+    else if constexpr (WrapsMethod<Me>) return holds_private<inner_t<Me>>();
+    else return false;
+}
+// A private method, or one around such a method; and that, and its own part of a client's state.
+template <class Me>
+concept HoldsPrivate = holds_private<Me>();
+template <HoldsPrivate Me>
+const auto& private_in(const Me& me) {
+    if constexpr (is_private<Me>) return me;
+    else return private_in(inner_of(me));
+}
+template <HoldsPrivate Me>
+auto private_state(const auto& state) {
+    if constexpr (is_private<Me>) return state;
+    else return private_state<inner_t<Me>>(state_within<Me>(state));
+}
 
 template <class Me>
 struct ReleasedBy {
