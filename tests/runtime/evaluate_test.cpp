@@ -62,6 +62,12 @@ TEST_CASE("L-EV-1: four shares sum to one and give both accuracies back") {
     CHECK(shares.personal_only > 0);  // the two models do differ
 }
 
+TEST_CASE("what clients of a method without personal models are served is tagged as before training") {
+    const auto served = evaluate<Which::personal>(trained(FedAvg<>{})).accuracy(Average::pooled);
+    CHECK(served.when == When::before);
+    CHECK(evaluate<Which::personal>(trained(FedAvgFt<>{})).accuracy(Average::pooled).when == When::after);
+}
+
 TEST_CASE("L-EV-2: equal test sizes make both averages equal; identical models benefit nobody") {
     const auto run = trained(FedAvgFt<>{.tune_epochs = 0});
     const auto global = evaluate<Which::global>(run);
