@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "commands.hpp"
 #include "methods.hpp"
 #include "presets.hpp"
+#include "setting_words.hpp"
 #include "tasks.hpp"
 
 namespace lab {
@@ -21,7 +23,12 @@ int list(bool as_json, const std::string& name) {
         const auto& e = entry_of(name, "list");
         std::printf("%s: %s\ntrains %s clients%s\n", e.name.c_str(), e.what.c_str(), e.trains_all ? "all" : "sampled",
                     e.scoped ? "; takes --scope" : "");
-        for (const auto& [setting, value] : e.settings) std::printf("  %s=%s\n", setting.c_str(), value.c_str());
+        std::size_t widest = 0;
+        for (const auto& [setting, value] : e.settings)
+            widest = std::max(widest, std::min<std::size_t>(32, setting.size() + value.size() + 1));
+        for (const auto& [setting, value] : e.settings)
+            std::printf("  %-*s  %s; %s\n", static_cast<int>(widest), (setting + "=" + value).c_str(),
+                        meaning_of(e.name, setting).c_str(), range_of(e, setting).c_str());
         return 0;
     }
     if (as_json) {

@@ -23,7 +23,15 @@ int run(Options o) {
     }
     settle_normalisation(o);
     FailedOutputs failed;
-    auto runs = run_seeds(o, make_task(o), failed);
+    const auto task = make_task(o);
+    if (!o.quiet) {
+        std::printf("%s\n", task.read.c_str());
+        std::fflush(stdout);
+        for (const auto& stage : stages_of(o))
+            if (const auto said = what_split_leaves(stage, task); !said.empty())
+                std::fprintf(stderr, "tessera-lab: %s\n", said.c_str());
+    }
+    auto runs = run_seeds(o, task, failed);
     if (in_vain)
         for (auto& each : runs.all) each.notes.push_back("there was no checkpoint to resume; the run began at round 1");
     tell(runs, o, failed);

@@ -2,6 +2,7 @@
 // The lab's commands. Each returns the exit code, or throws what main turns into one.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,9 @@ int run(Options options);
 int sweep(Options options, const SweepOptions& sweep);
 int compare(const CompareOptions& options);
 int check_store(const std::string& run);  // the logs below a run's directory of checkpoints; 1 if one is damaged
+// Tells the command of a run's JSON; or, to check it, has it obeyed again and holds the states against each other.
+int reproduce(const std::string& path, bool check, const std::function<int(const std::vector<std::string>&)>& obey);
+// Tells the rounds of a file that grows, as they come, or those that are there.
+int watch(const std::string& path, bool once);
 
 }  // namespace lab

@@ -24,6 +24,7 @@
 #include "methods.hpp"
 #include "nearest.hpp"
 #include "presets.hpp"
+#include "provenance.hpp"
 #include "stages.hpp"
 
 namespace {
@@ -148,6 +149,16 @@ Options read(Options o, const Said& said, const CLI::App& command) {
         throw tessera::ConfigError("--checkpoint-every needs --checkpoint DIR");
     if (command.count("--seeds") > 0) o.seeds = seeds_in(said.seeds);
     o.set = lab::each_once("--set", said.set);
+    // A flag here, a setting elsewhere.
+    for (auto at = o.set.begin(); at != o.set.end();) {
+        if (at->first != "batch" && at->first != "batch_size") {
+            ++at;
+            continue;
+        }
+        if (command.count("--batch") > 0) throw tessera::ConfigError("--set " + at->first + ": --batch says it already");
+        lab::put_setting("--set", "batch", at->second, o);
+        at = o.set.erase(at);
+    }
     o.evaluate_also = lab::each_once("--eval-also", said.also);
     if (!said.dp.empty() && o.algorithm.empty() && o.stages.empty()) {  // a preset may name the one to make private
         Options with_preset = o;
@@ -176,7 +187,9 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
         commands.push_back(each->get_name());
         if (argc > 1 && each->get_name() == argv[1]) command = each;
     }
-    if (argc < 2) return "say what to do: run, sweep, compare, store, list or presets; `tessera-lab --help` tells more";
+    if (argc < 2)
+        return "say what to do: run, sweep, compare, reproduce, watch, store, list or presets; `tessera-lab --help` tells "
+               "more";
     if (!command && argv[1][0] == '-') return complaint("flag", argv[1], {"--help", "--version"});
     if (!command) return complaint("command", argv[1], commands);
     std::vector<std::string> flags;
@@ -275,6 +288,16 @@ int obey(int argc, char** argv) {
     comparer->add_option("--confidence", comparison.confidence, "Of the intervals")->check(numbers());
     comparer->add_flag("--unpaired", comparison.unpaired, "Compare means of runs on different data or splits");
 
+    std::string made, watched;
+    bool check = false, once = false;
+    auto* again = app.add_subcommand("reproduce", "The command that made a run, or the run once more");
+    again->add_option("FILE", made, "JSON of a run")->required();
+    again->add_flag("--check", check, "Run it again and hold the final state against it");
+    auto* watcher = app.add_subcommand("watch", "The rounds of a run while it goes on");
+    watcher->add_option("FILE", watched, "What the run writes with --jsonl")->required();
+    watcher->add_flag("--once", once, "Only those that are there");
+
+    lab::tell_command(argc, argv);
     try {
         app.parse(argc, argv);
         for (const auto* command : app.get_subcommands()) check_values(*command);
@@ -282,6 +305,13 @@ int obey(int argc, char** argv) {
         if (*shower) return lab::list_presets(preset, as_text);
         if (*comparer) return lab::compare(comparison);
         if (*keeper) return lab::check_store(logged);
+        if (*watcher) return lab::watch(watched, once);
+        if (*again)
+            return lab::reproduce(made, check, [](std::vector<std::string> words) {
+                std::vector<char*> pointers;
+                for (auto& word : words) pointers.push_back(word.data());
+                return obey(static_cast<int>(pointers.size()), pointers.data());
+            });
         if (sweeper->count("--validation") > 0 && o.validation == 0)
             throw tessera::ConfigError("--validation 0: a sweep chooses on validation data; give a share above 0, or "
                                        "leave it out for 0.2");

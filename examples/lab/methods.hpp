@@ -19,6 +19,7 @@ struct Entry {
     std::function<void(const Options&)> check;  // throws ConfigError for settings that cannot be
     std::function<std::unique_ptr<Session>(const Stage&, const Task&, tessera::Vec<float> warm_start)> open;
     bool takes_codec = false;  // uploads go through --codec
+    std::string own{};  // what is personal, in the words of --scope, of a method whose paper fixes it
 };
 
 std::vector<Entry> averaging_methods();

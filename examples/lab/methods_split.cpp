@@ -29,11 +29,18 @@ Entry on_norms(Entry e) {
     return e;
 }
 
+Entry owning(std::string own, Entry e) {
+    e.own = std::move(own);
+    return e;
+}
+
 }  // namespace
 
 std::vector<Entry> split_methods() {
-    return {entry<tessera::FedPer<Sgd, ServerFold>>("fedper", "FedPer (Arivazhagan et al. 2019): personal head"),
-            entry<tessera::FedRep<Sgd, ServerFold>>("fedrep", "FedRep (Collins et al. 2021): personal head, then body"),
+    return {owning("output", entry<tessera::FedPer<Sgd, ServerFold>>(
+                                 "fedper", "FedPer (Arivazhagan et al. 2019): personal head")),
+            owning("output", entry<tessera::FedRep<Sgd, ServerFold>>(
+                                 "fedrep", "FedRep (Collins et al. 2021): personal head, then body")),
             entry<tessera::FedPac<Sgd, ServerFold>>(
                 "fedpac", "FedPAC (Xu et al. 2023): features pulled to their classes, heads mixed among those alike"),
             entry<tessera::LgFedAvg<Sgd, ServerFold>>("lg-fedavg", "LG-FedAvg (Liang et al. 2019): shared head"),

@@ -29,7 +29,8 @@ inline std::size_t edits_between(std::string_view a, std::string_view b) {
 // Empty where nothing is near enough to be meant.
 inline std::string nearest(std::string_view name, const std::vector<std::string>& known) {
     std::string best;
-    std::size_t fewest = std::max<std::size_t>(2, name.size() / 3) + 1;
+    // Two edits make any name of two letters of any other.
+    std::size_t fewest = std::max<std::size_t>(name.size() < 4 ? 1 : 2, name.size() / 3) + 1;
     for (const auto& each : known)
         if (const std::size_t edits = edits_between(name, each); edits < fewest) {
             fewest = edits;

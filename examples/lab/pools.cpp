@@ -17,10 +17,13 @@
 #include <tessera/data/transform.hpp>
 #include <tessera/io/cifar.hpp>
 #include <tessera/io/csv.hpp>
+#include <tessera/io/csv_cells.hpp>
 #include <tessera/io/fashion_mnist.hpp>
+#include <tessera/io/file.hpp>
 #include <tessera/io/idx.hpp>
 #include <tessera/io/image_npy.hpp>
 #include <tessera/io/leaf.hpp>
+#include <tessera/io/npy.hpp>
 #include <tessera/io/text.hpp>
 
 #include "nearest.hpp"
@@ -52,6 +55,12 @@ public:
         if (paths_.size() != count || std::ranges::find(paths_, "") != paths_.end())
             throw ConfigError(flag_ + ": " + (count == 1 ? "one path is" : "two paths with a comma between them are") +
                               " needed after the colon");
+        return paths_;
+    }
+    // A training and a test part, or all in one.
+    const std::vector<std::string>& paths(std::size_t one, const std::string& what) const {
+        if ((paths_.size() != one && paths_.size() != 2 * one) || std::ranges::find(paths_, "") != paths_.end())
+            throw ConfigError(flag_ + ": " + what + " needed after the colon, or as many more for the test part");
         return paths_;
     }
     bool has(const std::string& name) const { return settings_.contains(name); }
@@ -99,19 +108,116 @@ void check_kind(const Source& source) {
     source.refuse("there is no such data" + (meant.empty() ? "; known are " + known : meant));
 }
 
-Pool read_idx(const Source& source) {
-    const auto& paths = source.paths(2);
-    const auto labels = io::read_idx(paths[1]).bytes;
-    return {.examples = io::read_idx_dataset(paths[0], paths[1], std::size_t{*std::ranges::max_element(labels)} + 1)};
+// A name a line; of clients also a .npy of whole numbers.
+std::vector<std::string> names_in(const std::string& path) {
+    std::vector<std::string> names;
+    if (path.ends_with(".npy")) {
+        auto numbers = io::read_npy(path);
+        numbers.name = path;
+        for (const auto number : io::detail::labels_of(numbers)) names.push_back(std::to_string(number));
+        return names;
+    }
+    const auto bytes = io::read_file(path);
+    std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    while (text.ends_with('\n') || text.ends_with('\r')) text.remove_suffix(1);
+    tessera::detail::for_each_piece(text, '\n', [&](std::string_view line) {
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        names.emplace_back(line);
+    });
+    return names;
 }
 
-Pool read_fashion_mnist(const Source& source) {
+// The examples of one and then those of the other.
+tessera::data::Dataset joined(const Source& source, const tessera::data::Dataset& one, const tessera::data::Dataset& other) {
+    const auto &a = one.examples(), &b = other.examples();
+    if (!a.one_label() || !b.one_label()) source.refuse("only examples with one class each come with a test part of their own");
+    if (a.width != b.width || a.storage != b.storage)
+        source.refuse("the test part has " + std::to_string(b.width) + " features of another kind than the " +
+                      std::to_string(a.width) + " of the training part");
+    std::vector<std::int32_t> labels(a.labels, a.labels + a.size);
+    labels.insert(labels.end(), b.labels, b.labels + b.size);
+    const std::size_t classes = std::max(a.classes, b.classes);
+    const auto rows_as = [&]<class T>(T) {
+        const auto *first = static_cast<const T*>(a.rows), *second = static_cast<const T*>(b.rows);
+        std::vector<T> rows(first, first + a.size * a.width);
+        rows.insert(rows.end(), second, second + b.size * b.width);
+        return tessera::data::Dataset::own(std::move(rows), std::move(labels), classes);
+    };
+    return a.storage == tessera::Storage::bytes ? rows_as(std::uint8_t{}) : rows_as(float{});
+}
+
+// Features and labels in files of their own (idx, npy): read(features, labels), a test pair, owners, names of classes.
+template <class Read>
+ReadPool read_pairs(Source& source, Read&& read) {
+    const auto owners = source.take("client"), classes = source.take("classes");
+    source.finish();
+    const auto& paths = source.paths(2, "two paths with a comma between them are");
+    ReadPool pool;
+    pool.examples = read(paths[0], paths[1]);
+    if (paths.size() == 4) {
+        pool.train_size = pool.examples.size();
+        pool.examples = joined(source, pool.examples, read(paths[2], paths[3]));
+    }
+    if (!classes.empty()) {
+        pool.classes = names_in(classes);
+        if (pool.classes.size() < pool.examples.examples().classes)
+            source.refuse("classes: " + std::to_string(pool.classes.size()) + " names for " +
+                          std::to_string(pool.examples.examples().classes) + " classes");
+    }
+    if (owners.empty()) return pool;
+    std::vector<std::string> names;
+    tessera::detail::for_each_piece(owners, '+', [&](std::string_view file) {
+        const auto more = names_in(std::string(file));
+        names.insert(names.end(), more.begin(), more.end());
+    });
+    if (names.size() != pool.examples.size())
+        source.refuse("client: " + std::to_string(names.size()) + " names for " + std::to_string(pool.examples.size()) +
+                      " examples" + (paths.size() == 4 ? "; write client=TRAIN+TEST for two files" : ""));
+    std::vector<std::size_t> rank;
+    pool.clients = io::detail::ranked(names, true, rank);
+    pool.client_of.assign(rank.begin(), rank.end());
+    return pool;
+}
+
+ReadPool read_idx(Source& source) {
+    return read_pairs(source, [](const std::string& images, const std::string& labels) {
+        const auto kinds = io::read_idx(labels).bytes;
+        return io::read_idx_dataset(images, labels, std::size_t{*std::ranges::max_element(kinds)} + 1);
+    });
+}
+
+enum class Labels : std::uint8_t { classes, marks, targets };
+constexpr std::array<std::string_view, 3> words_of(Labels) { return {"classes", "marks", "targets"}; }
+
+ReadPool read_npy(Source& source) {
+    const bool said = source.has("labels");
+    const auto asked = source.word("labels", Labels::classes);
+    return read_pairs(source, [&](const std::string& features, const std::string& labels) {
+        auto x = io::read_npy(features), y = io::read_npy(labels);
+        x.name = features;
+        y.name = labels;
+        const auto kind = said ? asked : y.shape.size() == 2 ? Labels::marks : Labels::classes;
+        if (kind == Labels::marks) return io::decode_npy_marks(x, y);
+        if (kind == Labels::targets) return io::decode_npy_targets(x, y);
+        return io::decode_npy_dataset(x, y);
+    });
+}
+
+ReadPool read_fashion_mnist(const Source& source) {
     const auto directory = io::find_fashion_mnist();
     if (!directory)
         source.refuse(
             "the files are not installed; `apt-get install dataset-fashion-mnist`, or set TESSERA_DATA_DIR to "
             "their directory, or use --data synthetic");
-    return {.examples = io::load_fashion_mnist(*directory), .train_size = io::fashion_mnist_train_size};
+    ReadPool pool{{.examples = io::load_fashion_mnist(*directory), .train_size = io::fashion_mnist_train_size}};
+    pool.classes = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
+    return pool;
+}
+
+ReadPool read_cifar_ten(const Source& source) {
+    ReadPool pool{io::read_cifar(io::Cifar::ten, source.paths(1)[0])};
+    pool.classes = {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+    return pool;
 }
 
 char separator_in(const Source& source, const std::string& text) {
@@ -121,38 +227,75 @@ char separator_in(const Source& source, const std::string& text) {
     return text[0];
 }
 
-Pool read_csv(Source& source) {
+// Of a file that may be gzipped.
+std::string table_in(const std::string& path) {
+    const auto bytes = io::read_file(path);
+    const auto* first = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    if (bytes.size() < 2 || first[0] != 0x1F || first[1] != 0x8B)
+        return {reinterpret_cast<const char*>(first), bytes.size()};
+    constexpr std::size_t ratio = 1000, slack = std::size_t{1} << 16;  // more than text is ever packed by
+    const auto text = io::decode_gzip({first, bytes.size()}, path, std::min(io::file_cap, bytes.size() * ratio + slack));
+    return {reinterpret_cast<const char*>(text.data()), text.size()};
+}
+
+enum class Filling : std::uint8_t { refuse, drop, mean };
+constexpr std::array<std::string_view, 3> words_of(Filling) { return {"refuse", "drop", "mean"}; }
+enum class Header : std::uint8_t { first, none };
+constexpr std::array<std::string_view, 2> words_of(Header) { return {"first", "none"}; }
+
+ReadPool read_csv(Source& source) {
+    constexpr std::size_t most_words = 64;  // of a column that becomes features without being named
     io::CsvSettings settings{.label = source.take("label"), .client = source.take("client")};
-    if (const auto targets = source.take("target"); !targets.empty())
-        tessera::detail::for_each_piece(targets, '+',
-                                        [&](std::string_view name) { settings.targets.emplace_back(name); });
+    const auto columns = [&](const std::string& name, std::vector<std::string>& into) {
+        if (const auto text = source.take(name); !text.empty())
+            tessera::detail::for_each_piece(text, '+', [&](std::string_view column) { into.emplace_back(column); });
+    };
+    columns("target", settings.targets);
     if (settings.label.empty() && settings.targets.empty())
         source.refuse("label=COLUMN must say which column is the class, or target=COLUMN which is a real target");
     if (!settings.label.empty() && !settings.targets.empty())
         source.refuse("label=COLUMN is a class and target=COLUMN a real target; a table has the one or the other");
-    if (const auto ignored = source.take("ignore"); !ignored.empty())
-        tessera::detail::for_each_piece(ignored, '+',
-                                        [&](std::string_view name) { settings.ignore.emplace_back(name); });
+    columns("ignore", settings.ignore);
+    columns("one_hot", settings.one_hot);
     const bool separated = source.has("separator");
     const auto separator = source.take("separator");
+    const auto filling = source.word("missing", Filling::refuse);
+    settings.header = source.word("header", Header::first) == Header::first;
+    settings.skip = source.count("skip", 0);
     source.finish();
-    if (separated) settings.separator = separator_in(source, separator);
-    return io::read_csv(source.paths(1)[0], settings).pool;
-}
-
-enum class Labels : std::uint8_t { classes, marks, targets };
-constexpr std::array<std::string_view, 3> words_of(Labels) { return {"classes", "marks", "targets"}; }
-
-Pool read_npy(Source& source) {
-    const auto& paths = source.paths(2);
-    auto x = io::read_npy(paths[0]), y = io::read_npy(paths[1]);
-    x.name = paths[0];
-    y.name = paths[1];
-    const auto kind = source.word("labels", y.shape.size() == 2 ? Labels::marks : Labels::classes);
-    source.finish();
-    if (kind == Labels::marks) return {.examples = io::decode_npy_marks(x, y)};
-    if (kind == Labels::targets) return {.examples = io::decode_npy_targets(x, y)};
-    return {.examples = io::decode_npy_dataset(x, y)};
+    settings.separator = separated ? separator_in(source, separator) : '\0';
+    settings.words = most_words;
+    settings.missing = filling == Filling::drop   ? io::Missing::drop
+                       : filling == Filling::mean ? io::Missing::keep
+                                                  : io::Missing::refuse;
+    const auto& paths = source.paths(1, "one path is");
+    std::vector<std::string> texts;
+    for (const auto& path : paths) texts.push_back(table_in(path));
+    std::vector<io::CsvPart> parts;
+    for (std::size_t i = 0; i < paths.size(); ++i) parts.push_back({texts[i], paths[i]});
+    const auto read = [&] {
+        try {
+            return io::decode_csv(parts, settings);
+        } catch (const tessera::IoError& e) {
+            const std::string what = e.what();
+            if (filling != Filling::refuse || what.find("the value is missing") == what.npos) throw;
+            throw ConfigError(what + "; missing=drop leaves such lines out, missing=mean fills them with the mean of their column");
+        }
+    };
+    auto table = read();
+    ReadPool pool{std::move(table.pool)};
+    pool.classes = std::move(table.classes);
+    pool.features = std::move(table.features);
+    pool.holes = table.holes > 0;
+    const auto remark = [&](const std::string& what) { pool.remarks.append("; ").append(what); };
+    if (!table.worded.empty()) {
+        std::string names;
+        for (const auto& column : table.worded) names.append(names.empty() ? "" : ", ").append(column);
+        remark("columns of words, a feature for each word: " + names);
+    }
+    if (table.dropped > 0) remark(std::to_string(table.dropped) + " lines with a missing value left out");
+    if (table.holes > 0) remark(std::to_string(table.holes) + " missing values filled with means of training data");
+    return pool;
 }
 
 enum class Encoding : std::uint8_t { one_hot, ids };
@@ -225,16 +368,16 @@ ReadPool read_text(Source& source) {
 ReadPool read_pool(const std::string& data, const std::string& flag) {
     Source source(data, flag);
     check_kind(source);
-    if (source.kind() == "csv") return {read_csv(source)};
+    if (source.kind() == "csv") return read_csv(source);
     if (source.kind() == "leaf") return read_leaf(source);
     if (source.kind() == "text") return read_text(source);
-    if (source.kind() == "npy") return {read_npy(source)};
+    if (source.kind() == "idx") return read_idx(source);
+    if (source.kind() == "npy") return read_npy(source);
     source.finish();
-    if (data == "fashion-mnist") return {read_fashion_mnist(source)};
-    if (source.kind() == "cifar10") return {io::read_cifar(io::Cifar::ten, source.paths(1)[0])};
+    if (data == "fashion-mnist") return read_fashion_mnist(source);
+    if (source.kind() == "cifar10") return read_cifar_ten(source);
     if (source.kind() == "cifar100") return {io::read_cifar(io::Cifar::hundred_fine, source.paths(1)[0])};
     if (source.kind() == "cifar100-coarse") return {io::read_cifar(io::Cifar::hundred_coarse, source.paths(1)[0])};
-    if (source.kind() == "idx") return {read_idx(source)};
     source.refuse("there is no such data; did you mean " + source.kind() + "?");
 }
 
@@ -242,7 +385,8 @@ ReadPool read_pool(const std::string& data, const std::string& flag) {
 
 bool comes_with_clients(const std::string& data) {
     const Source source(data);
-    return source.kind() == "leaf" || source.kind() == "text" || (source.kind() == "csv" && source.has("client"));
+    const bool may_name = source.kind() == "csv" || source.kind() == "idx" || source.kind() == "npy";
+    return source.kind() == "leaf" || source.kind() == "text" || (may_name && source.has("client"));
 }
 
 std::vector<DataPlace> places_of(const std::string& data) {

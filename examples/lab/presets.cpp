@@ -234,7 +234,7 @@ void apply_defaults(Options& o) {
     const bool synthetic = o.data->starts_with("synthetic");
     const bool owned = comes_with_clients(*o.data);
     fill(o.partition, std::string(synthetic || owned ? "natural" : "dirichlet:0.3"));
-    fill(o.model, std::string("mclr"));
+    fill(o.model, std::string("dnn"));  // it has a body and a head, as splits need
     if (owned && o.partition->starts_with("natural")) fill(o.clients, pool_of(*o.data).clients.size());
     fill(o.clients, std::size_t{synthetic ? 30u : 100u});
     const std::size_t seen = *o.clients > *o.unseen ? *o.clients - *o.unseen : *o.clients;

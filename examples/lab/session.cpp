@@ -18,6 +18,7 @@
 #include "interrupt.hpp"
 #include "outputs.hpp"
 #include "progress.hpp"
+#include "provenance.hpp"
 #include "stages.hpp"
 
 namespace lab {
@@ -27,6 +28,18 @@ using tessera::ConfigError;
 using tessera::report::Setting;
 
 const std::string not_known = "not known";
+
+// All of them, or of many the first few and a hash of all.
+std::string numbers_in_words(const std::vector<float>& numbers) {
+    constexpr std::size_t most = 64, told = 8;
+    std::string text;
+    const std::size_t shown = numbers.size() > most ? told : numbers.size();
+    for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? " " : "") + tessera::detail::text_of(numbers[i]);
+    if (shown == numbers.size()) return text;
+    tessera::Hasher h;
+    h.bytes(numbers.data(), numbers.size() * sizeof(float));
+    return text + " ... (" + std::to_string(numbers.size()) + " numbers, hash " + h.finish().hex().substr(0, 16) + ")";
+}
 
 std::string in_words(const NamedValues& settings) {
     std::string text;
@@ -137,11 +150,12 @@ void check_tests(const tessera::data::FederatedDataset& clients, const Options& 
 
 Task make_task(const Options& o) {
     auto made = make_clients(o);
+    auto read = data_in_words(o, made);
     const auto dealt = tessera::data::fingerprint(made.data.split());
     auto clients = less_held_out(std::move(made.data), o);
     check_tests(clients, o);
     auto model = make_model(*o.model, clients.pool().examples(), o.loss, o.backend);
-    auto public_data = make_public_data(o, clients.pool().examples());
+    auto public_data = make_public_data(o, clients.pool().examples(), made.reading);
     Task::Fingerprints fingerprints{.data = made.as_read.fingerprint().hex(),
                                     .dealt = dealt.hex(),
                                     .split = tessera::data::fingerprint(clients.split()).hex(),
@@ -150,8 +164,8 @@ Task make_task(const Options& o) {
     const auto images = clients.pool();
     auto notes = notes_on_data(o);
     if (*o.normalise == "standard" && hides_examples(o))
-        notes.push_back("--normalise standard read the mean and deviation of all pixels without noise, test examples "
-                        "among them; no epsilon covers these two numbers, and unit needs none");
+        notes.push_back("--normalise standard read the mean and deviation of all training pixels without noise; no "
+                        "epsilon covers these two numbers, and unit needs none");
     if (o.split_unexplained)
         notes.push_back("--split-file " + o.split_file +
                         " does not say how it was dealt: partition, split seed and validation share are not known");
@@ -161,7 +175,10 @@ Task make_task(const Options& o) {
             .public_data = std::move(public_data),
             .images = images,
             .notes = std::move(notes),
-            .names = std::move(made.names)};
+            .names = std::move(made.names),
+            .class_names = class_names_of(o),
+            .read = std::move(read),
+            .reading = std::move(made.reading)};
 }
 
 Session::Session(Stage stage, Configuration of_method, const Task& task, const tessera::Vec<float>& warm_start)
@@ -172,9 +189,13 @@ Session::Session(Stage stage, Configuration of_method, const Task& task, const t
       images_(task.images),
       public_data_(task.public_data),
       fingerprints_(task.fingerprints),
-      client_names_(task.names) {
+      client_names_(task.names),
+      class_names_(task.class_names),
+      read_(task.read),
+      reading_(task.reading) {
     configuration_.insert(configuration_.end(), task.facts.begin(), task.facts.end());
     if (stage_.last) notes_ = task.notes;
+    notes_.insert(notes_.end(), stage_.notes.begin(), stage_.notes.end());
     if (*options().per_round > clients_.size())
         throw ConfigError("--per-round is " + std::to_string(*options().per_round) + ", but there are only " +
                           std::to_string(clients_.size()) + " clients");
@@ -315,6 +336,7 @@ tessera::report::RoundRecord Session::record_of(const Line& l) const {
                                         .formula_bytes_down = l.formula_down,
                                         .flops = l.flops,
                                         .examples = l.examples,
+                                        .train_loss = l.trained > 0 ? l.train_loss : tessera::report::absent,
                                         .trained = l.trained,
                                         .merged = l.merged,
                                         .rejected = l.rejected,
@@ -340,7 +362,14 @@ tessera::report::RunRecord Session::record() const {
                      .state_hash = state_hash(),
                      .notes = notes_,
                      .extras = {},
-                     .stopped = stopped_};
+                     .stopped = stopped_,
+                     .class_names = class_names_,
+                     .provenance = provenance()};
+    record.provenance.emplace_back("read", read_);
+    if (!reading_.shift.empty()) {
+        record.provenance.emplace_back("normalise_shift", numbers_in_words(reading_.shift));
+        record.provenance.emplace_back("normalise_scale", numbers_in_words(reading_.scale));
+    }
     record.set("threads", options().threads);
     record.set("data_fingerprint", fingerprints_.data);
     record.set("dealt_fingerprint", fingerprints_.dealt);

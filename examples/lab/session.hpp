@@ -30,6 +30,7 @@ struct Stage {
     bool tunes = false;  // evaluated once more at the end, tagged "tune", served with these settings
     NamedValues tune{};
     std::shared_ptr<Trace> trace{};  // shared by the stages of a run
+    std::vector<std::string> notes{};  // on what its settings make of it, for the report
 };
 
 inline constexpr const char* states_folder = "states";  // in a stage's directory of checkpoints: its log
@@ -49,6 +50,9 @@ struct Task {
     tessera::data::Dataset images{};                  // of the clients, without copies for training
     std::vector<std::string> notes{};                 // on the data, for the report
     std::vector<std::string> names{};                 // of the clients, where they have some
+    std::vector<std::string> class_names{};           // where classes have some
+    std::string read{};                               // what there is to learn from, in one line
+    Reading reading{};                                // what --normalise made of the features
 };
 Task make_task(const Options& options);
 
@@ -120,7 +124,9 @@ private:
     std::string name_, stopped_;
     History history_;
     std::vector<std::pair<std::uint64_t, std::vector<tessera::report::Phase>>> phases_;  // of rounds of this process
-    std::vector<std::string> notes_, client_names_;
+    std::vector<std::string> notes_, client_names_, class_names_;
+    std::string read_;
+    Reading reading_;
     bool unkept_ = false;  // a checkpoint could not be written
 };
 

@@ -22,6 +22,13 @@ struct Wish {
     std::string offered_by{};  // a preset's file and line; empty: the user asks, and the method must have it
 };
 
+// Whether the method has a setting of this name, or else of what it is called here.
+bool set_as_called(const MethodSettings& of_method, const std::string& name, const std::string& value) {
+    if (set_by_name(of_method, name, value)) return true;
+    const auto usual = usual_name(name);
+    return !usual.empty() && set_by_name(of_method, usual, value);
+}
+
 [[noreturn]] void refuse_name(const MethodSettings& of_method, const std::string& algorithm, const std::string& flag,
                               const std::string& name) {
     std::string has;
@@ -55,7 +62,7 @@ void grant(const MethodSettings& of_method, const std::string& algorithm, const 
     for (const auto& wish : ordered(std::move(wishes))) {
         const bool offered = !wish.offered_by.empty();
         try {
-            if (set_by_name(of_method, wish.name, wish.value) || offered) continue;
+            if (set_as_called(of_method, wish.name, wish.value) || offered) continue;
         } catch (const ConfigError& e) {
             throw ConfigError((offered ? wish.offered_by : flag + " " + wish.name + "=" + wish.value) + ": " +
                               e.what());
@@ -65,6 +72,14 @@ void grant(const MethodSettings& of_method, const std::string& algorithm, const 
 }
 
 }  // namespace
+
+std::string usual_name(const std::string& name) {
+    constexpr std::pair<std::string_view, std::string_view> known[] = {
+        {"lr", "rate"}, {"learning_rate", "rate"}, {"local_epochs", "epochs"}, {"local_steps", "steps"}};
+    for (const auto& [called, usual] : known)
+        if (name == called) return std::string(usual);
+    return "";
+}
 
 void set_all(const MethodSettings& of_method, const std::string& algorithm, const std::string& flag,
              const NamedValues& settings) {
@@ -80,7 +95,9 @@ void set_all(const MethodSettings& of_method, const Options& o) {
 std::string asked_for(const std::string& setting, const Options& o) {
     std::string value;
     for (const auto& wish : ordered(wishes_in(o)))
-        if (tessera::detail::means(setting, wish.name)) value = wish.value;
+        if (tessera::detail::means(setting, wish.name) ||
+            (!usual_name(wish.name).empty() && tessera::detail::means(setting, usual_name(wish.name))))
+            value = wish.value;
     return value;
 }
 

@@ -23,6 +23,9 @@ void set_all(const MethodSettings& of_method, const Options& options);
 // What presets and user ask for a setting, called by its full name; empty: nothing.
 std::string asked_for(const std::string& setting, const Options& options);
 
+// What a setting of another library's name is called here: rate for lr; empty where it is no such name.
+std::string usual_name(const std::string& name);
+
 Configuration in_report(const MethodSettings& of_method);
 
 }  // namespace lab

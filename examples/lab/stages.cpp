@@ -23,7 +23,10 @@ using tessera::ConfigError;
 using tessera::detail::means;
 
 bool has_setting(const Entry& entry, const std::string& name) {
-    return std::ranges::any_of(entry.settings, [&](const auto& s) { return means(s.first, name); });
+    const auto has = [&](const std::string& called) {
+        return std::ranges::any_of(entry.settings, [&](const auto& s) { return means(s.first, called); });
+    };
+    return has(name) || (!usual_name(name).empty() && has(usual_name(name)));
 }
 
 bool distils(const Entry& entry) { return has_setting(entry, "kd_steps"); }
@@ -331,7 +334,7 @@ void put_setting(const std::string& where, const std::string& name, const std::s
     if (name == "per_round" || name == "trains") refuse_choice_of_clients(o.algorithm, where + " " + name);
     if (name == "rounds") o.rounds = count_of(where + " rounds", value);
     else if (name == "per_round") o.per_round = count_of(where + " per_round", value);
-    else if (name == "batch") o.batch = count_of(where + " batch", value, 0);
+    else if (name == "batch" || name == "batch_size") o.batch = count_of(where + " batch", value, 0);
     else if (name == "scope") o.scope = value;
     else if (name == "trains") o.trains = value;
     else o.set.emplace_back(name, value);
@@ -404,6 +407,26 @@ bool hides_examples(const Options& o) {
     return is_private(o.algorithm) || one_of(o.stages) || one_of(o.before);
 }
 
+std::string what_split_leaves(const Stage& stage, const Task& task) {
+    const auto& entry = entry_of(stage.options.algorithm);
+    const std::string scope = stage.options.scope.value_or(entry.own);
+    if (scope.empty()) return "";
+    const tessera::Layout layout = task.model.layout();
+    std::size_t own = 0, all = 0;
+    const tessera::scope::Chosen chosen{scope};
+    for (const auto& segment : layout) {
+        all += segment.end() - segment.offset;
+        if (chosen.selects(segment)) own += segment.end() - segment.offset;
+    }
+    const std::string which = stage.options.algorithm + " with " + (entry.own.empty() ? "--scope " : "personal ") + scope +
+                              " and --model " + *stage.options.model + ": ";
+    if (own == all)
+        return which + "all of the model is personal and nothing is shared, so that every client trains for itself, as "
+                       "local does; dnn has a body below its head";
+    if (own == 0) return which + "nothing of the model is personal";
+    return "";
+}
+
 std::string open_stages(const std::vector<Stage>& stages, const Task& task) {
     std::string all;
     for (const auto& stage : stages) {
@@ -421,7 +444,8 @@ Ran run_stages(const std::vector<Stage>& stages, const Task& task, RoundFiles& f
     std::vector<tessera::report::RunRecord> earlier;
     tessera::Vec<float> warm_start;
     Ran ran;
-    for (const auto& stage : stages) {
+    for (auto stage : stages) {
+        if (auto said = what_split_leaves(stage, task); !said.empty()) stage.notes.push_back(std::move(said));
         const auto session = entry_of(stage.options.algorithm).open(stage, task, std::move(warm_start));
         try {
             session->run(files, failed);

@@ -32,6 +32,9 @@ std::vector<std::string> unread_settings(const Options& options);
 // Whether a stage trains with noise for single examples.
 bool hides_examples(const Options& options);
 
+// A sentence where the split of a stage leaves nothing shared or nothing personal of the model; else empty.
+std::string what_split_leaves(const Stage& stage, const Task& task);
+
 // Each once, without a round; throws what opening throws. In words, all that decides their numbers.
 std::string open_stages(const std::vector<Stage>& stages, const Task& task);
 

@@ -19,6 +19,7 @@
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/random.hpp>
+#include <tessera/data/missing.hpp>
 #include <tessera/data/normalise.hpp>
 #include <tessera/data/partition.hpp>
 #include <tessera/data/synthetic.hpp>
@@ -55,13 +56,18 @@ bool are_bytes(const tessera::data::Dataset& examples) {
 
 // Pixels are all of one kind. Columns of numbers have units of their own; the examples `over` say how far they reach.
 tessera::data::Dataset normalised(const tessera::data::Dataset& examples, const std::string& how,
-                                  const std::vector<tessera::Index>& over) {
+                                  const std::vector<tessera::Index>& over, Reading& reading) {
     using namespace tessera::data;
-    if (how == "unit") return scaled_to_unit(examples);
     if (how == "each") return standardised_each(examples);
-    if (how == "standard" && are_bytes(examples)) return standardised(examples);
-    if (how == "standard") return standardised_by_feature(examples, over);
-    return examples;
+    if (how == "standard" && !are_bytes(examples)) {
+        auto by = feature_scale(examples, over);
+        reading = {by.shift, by.scale};
+        return standardised_by_feature(examples, std::move(by));
+    }
+    if (how != "standard" && how != "unit") return examples;
+    const auto pixels = how == "unit" ? scaled_to_unit(examples) : standardised(examples, over);
+    reading = {{pixels.examples().shift}, {pixels.examples().scale}};
+    return pixels;
 }
 
 std::vector<tessera::Index> trained_on(const tessera::data::Split& split) {
@@ -264,9 +270,9 @@ Clients make_clients(const Options& o) {
     using namespace tessera::data;
     if (o.data->starts_with("synthetic")) {
         const auto clients = make_synthetic(o);
-        return {{normalised(clients.pool(), *o.normalise, trained_on(clients.split())), clients.split()},
-                {},
-                clients.pool()};
+        Reading reading;
+        auto pool = normalised(clients.pool(), *o.normalise, trained_on(clients.split()), reading);
+        return {{std::move(pool), clients.split()}, {}, clients.pool(), std::move(reading)};
     }
     const auto& pool = pool_of(*o.data);
     const bool natural = !o.split_unexplained && dealing_in(*o.partition) == "natural";
@@ -291,9 +297,43 @@ Clients make_clients(const Options& o) {
         return split;
     };
     auto split = dealt();
-    auto as_read = normalised(examples, *o.normalise, trained_on(split));
+    const auto over = trained_on(split);
+    Reading reading;
+    auto as_read = normalised(pool.holes ? filled_by_mean(examples, over) : examples, *o.normalise, over, reading);
     auto names = natural ? owners_in(split, pool) : std::vector<std::string>{};
-    return {seen_by_name(*o.partition, {std::move(as_read), std::move(split)}), std::move(names), examples};
+    return {seen_by_name(*o.partition, {std::move(as_read), std::move(split)}), std::move(names), examples,
+            std::move(reading)};
+}
+
+std::vector<std::string> class_names_of(const Options& o) {
+    return o.data->starts_with("synthetic") ? std::vector<std::string>{} : pool_of(*o.data).classes;
+}
+
+std::string data_in_words(const Options& o, const Clients& clients) {
+    const auto& examples = clients.data.pool().examples();
+    std::size_t train = 0, test = 0, validation = 0;
+    for (std::size_t k = 0; k < clients.data.size(); ++k) {
+        train += clients.data[k].train.size();
+        test += clients.data[k].test.size();
+        validation += clients.data[k].validation.size();
+    }
+    const auto count = [](std::size_t n, const char* one, const char* several) {
+        return std::to_string(n) + " " + (n == 1 ? one : several);
+    };
+    std::string text = *o.data + ": " + count(clients.as_read.size(), "example", "examples") + " (" + std::to_string(train) +
+                       " train, " + (validation > 0 ? std::to_string(validation) + " validation, " : "") +
+                       std::to_string(test) + " test), " + count(examples.width, "feature", "features") + ", " +
+                       (examples.targets ? count(examples.targets_each, "real target", "real targets")
+                                         : count(examples.classes, "class", "classes"));
+    constexpr std::size_t told = 10;
+    if (const auto names = class_names_of(o); !names.empty()) {
+        text += " (";
+        for (std::size_t c = 0; c < std::min(told, names.size()); ++c) text += (c > 0 ? ", " : "") + names[c];
+        text += names.size() > told ? ", ...)" : ")";
+    }
+    text += ", " + count(clients.data.size(), "client", "clients");
+    if (!o.data->starts_with("synthetic")) text += pool_of(*o.data).remarks;
+    return text;
 }
 
 tessera::data::FederatedDataset less_held_out(tessera::data::FederatedDataset clients, const Options& o) {
@@ -346,7 +386,8 @@ tessera::data::FederatedDataset augmented(tessera::data::FederatedDataset client
     return how(clients);
 }
 
-std::shared_ptr<const PublicData> make_public_data(const Options& o, const tessera::Examples& like) {
+std::shared_ptr<const PublicData> make_public_data(const Options& o, const tessera::Examples& like,
+                                                   const Reading& reading) {
     if (!o.aux || o.aux->starts_with(held_out)) return nullptr;
     const auto all_of = [](tessera::data::Dataset examples) {
         std::vector<tessera::Index> ids(examples.size());
@@ -376,11 +417,10 @@ std::shared_ptr<const PublicData> make_public_data(const Options& o, const tesse
     if (*o.normalise == "unit" && !are_bytes(examples))
         throw ConfigError("--normalise unit: it divides bytes by 255, and --aux " + *o.aux + " holds other numbers");
     if (*o.normalise == "standard" && are_bytes(examples) && !o.data->starts_with("synthetic") &&
-        are_bytes(pool_of(*o.data).examples)) {  // one reading for both
-        const auto as = tessera::data::standardised(pool_of(*o.data).examples).examples();
-        return all_of(examples.normalised(as.shift, as.scale));
-    }
-    return all_of(normalised(examples, *o.normalise, all_of(examples)->ids));
+        are_bytes(pool_of(*o.data).examples))  // one reading for both
+        return all_of(examples.normalised(reading.shift.at(0), reading.scale.at(0)));
+    Reading of_its_own;
+    return all_of(normalised(examples, *o.normalise, all_of(examples)->ids, of_its_own));
 }
 
 }  // namespace lab

@@ -33,10 +33,16 @@ struct PublicData {
     std::vector<tessera::Index> ids;
 };
 
+// What --normalise made of the features: a shift and a scale for all pixels, or one of each for every feature.
+struct Reading {
+    std::vector<float> shift{}, scale{};  // of (x - shift) * scale; empty where examples are read as they are
+};
+
 struct Clients {
     tessera::data::FederatedDataset data;
     std::vector<std::string> names{};  // one for each, where the data have names
     tessera::data::Dataset as_read{};  // before it was normalised or made to look different to each
+    Reading reading{};
 };
 
 // Takes from a --split-file that is there how it was dealt, and refuses flags that say otherwise, and data that come
@@ -49,8 +55,13 @@ Clients make_clients(const Options& options);
 tessera::data::FederatedDataset less_held_out(tessera::data::FederatedDataset clients, const Options& options);
 // The same clients with the copies of their training images that --augment asks for.
 tessera::data::FederatedDataset augmented(tessera::data::FederatedDataset clients, const Options& options);
-// What --aux names besides the clients' own examples; null where it does not.
-std::shared_ptr<const PublicData> make_public_data(const Options& options, const tessera::Examples& like);
+// What --aux names besides the clients' own examples; null where it does not. Pixels are read as the clients' are.
+std::shared_ptr<const PublicData> make_public_data(const Options& options, const tessera::Examples& like,
+                                                   const Reading& reading);
+// In one line, what there is to learn from: examples, features, classes, clients.
+std::string data_in_words(const Options& options, const Clients& clients);
+// Names of the classes; empty where they have none.
+std::vector<std::string> class_names_of(const Options& options);
 // A model by its name, or described layer by layer: "conv 32 5, pool, conv 64 5, pool, linear 512, linear".
 // `loss` and `backend` by their words; empty ones are what the labels call for, and simd.
 Model make_model(const std::string& name, const tessera::Examples& examples, const std::string& loss = {},

@@ -27,7 +27,8 @@ def lab(program, *arguments):
 
 def report(program, folder, *arguments):
     out = folder / "out.json"
-    result = lab(program, *RUN, *arguments, "--json", out)
+    usual = [] if "--model" in arguments else ["--model", "mclr"]  # whose parameters can be counted at a glance
+    result = lab(program, *RUN, *arguments, *usual, "--json", out)
     expect(result.returncode == 0, f"{arguments}: exit {result.returncode}: {result.stderr.strip()}")
     return json.loads(out.read_text())
 
@@ -347,7 +348,7 @@ def refusals(program, folder, ten, users, csv):
     cases = {
         f"npy:{wide},{years}": f"{years}: has the label 1000000000 for 140 examples",
         f"csv:{csv},label=grade,label=age": "label is set twice",
-        f"csv:{csv},label=grade,lable=age": "lable is not one of its settings, which are label, client, ignore, separator",
+        f"csv:{csv},label=grade,lable=age": "lable is not one of its settings, which are label, client, target, ignore, one_hot, separator",
         f"csvv:{csv},label=grade": "there is no such data; did you mean csv?",
         f"leaf:{users},window=4": "window is for texts",
         f"leaf:{users},as=ids": "as is for texts",

@@ -20,6 +20,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import zipfile
 
@@ -668,7 +669,8 @@ def pooled_by_hand(program, folder):
             rows.append((f"c{client}", dice.gauss(grade, 0.1 + client), dice.gauss(-grade, 0.1 + client), grade))
     table, split, models = folder / "pooled.csv", folder / "pooled.split", folder / "pooled.npz"
     table.write_text("who,a,b,grade\n" + "".join(f"{w},{a:.4f},{b:.4f},{'xyz'[g]}\n" for w, a, b, g in rows))
-    data = ["run", "--data", f"csv:{table},label=grade,client=who", "--normalise", "none", "--rounds", "20", "--quiet"]
+    data = ["run", "--data", f"csv:{table},label=grade,client=who", "--normalise", "none", "--model", "mclr", "--rounds", "20",
+            "--quiet"]
     out, plain = folder / "pooled.json", folder / "plain.json"
     ran(lab(program, *data, "--algorithm", "centralised", "--split-file", split, "--models", models, "--json", out, "--hits"))
     model = read_npz(models)
@@ -1168,11 +1170,12 @@ def names_of_models(program, folder):
 
 
 def bar_on_a_terminal(program):
-    """On a terminal a bar with round, accuracy and time left; with --quiet nothing."""
-    for quiet in [[], ["--quiet"]]:
+    """On a terminal a bar with round, accuracy and time left, which fits its width; with --quiet nothing."""
+    for quiet, columns in [([], 0), ([], 120), ([], 80), ([], 70), ([], 30), (["--quiet"], 80)]:
         master, slave = os.openpty()
-        process = subprocess.Popen([program, *SMALL[:-1], "--rounds", "4", "--eval-every", "2", *quiet], stdout=subprocess.PIPE,
-                                   stderr=slave)
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([program, *SMALL[:-1], "--algorithm", "pfedme", "--rounds", "4", "--eval-every", "2", *quiet],
+                                   stdout=subprocess.PIPE, stderr=slave)
         os.close(slave)
         seen = b""
         while True:
@@ -1188,9 +1191,13 @@ def bar_on_a_terminal(program):
         expect(process.returncode == 0, "the run on a terminal")
         if quiet:
             expect(not seen and not said, f"--quiet said {seen + said}")
-        else:
-            expect(all(text in seen for text in [b"\r[", b"round 4/4", b" %", b"s left"]), f"the bar: {seen}")
-            expect(re.search(rb"round 3/4  global [0-9.]+ % \(round 2\)", seen), f"what was measured last: {seen}")
+            continue
+        drawn = [line.removesuffix(b"\x1b[K").strip() for line in seen.split(b"\r") if b"round" in line]
+        expect(len(drawn) == 4 and all(len(line) < (columns or 80) for line in drawn), f"{columns} columns: {drawn}")
+        expect(all(b"s left" in line for line in drawn), f"what is left: {drawn}")
+        expect(all(line.startswith(b"[") for line in drawn) == (columns not in (70, 30)), f"the bar: {drawn}")
+        if columns != 30:
+            expect(re.search(rb"round 3/4  global [0-9.]+ %  personal [0-9.]+ % \(round 2\)", seen), f"measured last: {seen}")
 
 
 FAKE_LAB = """#!/usr/bin/env python3
@@ -1623,7 +1630,7 @@ def interrupt(program, folder):
         kept = ["--checkpoint", folder / name, "--checkpoint-every", "1000000", "--json", broken, "--jsonl", lines, "--csv",
                 table, "--report", page]
         code, out, said = stopped(number, *kept)
-        expect(code == 128 + number and not out, f"{name}: exit {code}: {out}")
+        expect(code == 128 + number and len(out.splitlines()) == 1, f"{name}: exit {code}: {out}")  # what was read
         expect("interrupted after round" in said and "--resume" in said, said)
         report = json.loads(broken.read_text())
         done = len(report["rounds"])

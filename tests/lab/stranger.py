@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lab in the hands of somebody who meets it for the first time: tables as people have them, names of settings as other
+libraries have them, and outputs that say where they come from.
+
+    stranger.py tables|words|outputs PATH-TO-tessera-lab
+
+The tables are small files in tests/lab/tables, made up in the forms that people bring: text columns, missing values, ';' and
+tabs, gzip, a line of counts, no header, a regression, names of classes, a client column, a training and a test file.
+"""
+import json
+import pathlib
+import re
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+
+TABLES = pathlib.Path(__file__).resolve().parent / "tables"
+FEW = ["--clients", "3", "--per-round", "2", "--rounds", "2", "--batch", "10"]
+DEALT = ["--partition", "iid", *FEW]
+
+
+def expect(condition, sentence):
+    if not condition:
+        sys.exit(f"failed: {sentence}")
+
+
+def lab(program, *arguments):
+    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def ran(result):
+    expect(result.returncode == 0, f"exit {result.returncode}: {result.stderr.strip()}")
+    return result
+
+
+# What is run, the flags beside --data, and what the line about the data must say; or the sentence of the refusal.
+READ = [
+    ("csv:{}/passengers.csv,label=Survived,ignore=PassengerId+Name,missing=mean", DEALT,
+     ["120 examples", "5 features", "2 classes (0, 1)", "3 clients", "a feature for each word: Sex",
+      "missing values filled with means of training data"]),
+    ("csv:{}/passengers.csv,label=Survived,ignore=PassengerId+Name,missing=drop", DEALT,
+     ["lines with a missing value left out"]),
+    ("csv:{}/wine.csv,label=quality", DEALT, ["90 examples", "2 features", "3 classes (5, 6, 7)"]),
+    ("csv:{}/flowers.tsv,label=species", DEALT, ["3 classes (setosa, versicolor, virginica)"]),
+    ("csv:{}/packed.csv.gz,label=y", DEALT, ["100 examples", "2 features"]),
+    ("csv:{}/counted.csv,label=3,skip=1,header=none", DEALT, ["60 examples", "2 features", "2 classes"]),
+    ("csv:{}/bare.csv,label=3,header=none", DEALT, ["80 examples", "2 classes (B, M)"]),
+    ("csv:{}/hospitals.csv,label=ill,client=hospital", FEW, ["2 classes (no, yes)", "3 clients", "2 features"]),
+    ("csv:{0}/digits-train.csv,{0}/digits-test.csv,label=digit", DEALT, ["120 examples (90 train, 30 test)", "3 classes"]),
+    ("csv:{}/survey.csv,label=answer,missing=mean", DEALT, ["2 classes (agree, differ)", "a feature for each word: city"]),
+    ("csv:{}/survey.csv,label=answer,missing=drop,ignore=city", DEALT, ["2 features", "left out"]),
+    ("csv:{}/houses.csv,target=price", [*DEALT, "--set", "rate=0.01"], ["60 examples", "2 features", "1 real target"]),
+    ("csv:{}/orders.csv,label=kind,ignore=id+when", DEALT, ["1 feature,", "2 classes (A, B)"]),
+]
+REFUSED = [
+    ("csv:{}/passengers.csv,label=Survived", ["line 9: column 'Age': the value is missing", "and 14 more faults",
+                                                  "missing=drop leaves such lines out"]),
+    ("csv:{}/passengers.csv,label=Survived,missing=mean", ["column 'Name'", "120 different words", "name it in ignore"]),
+    ("csv:{}/counted.csv,label=setosa", ["line 1: it holds counts ('60' lines follow)", "header=none"]),
+    ("csv:{}/bare.csv,label=3", ["line 1: it holds numbers", "header=none"]),
+    ("csv:{}/houses.csv,label=price", ["column 'price'", "is a real number, and a label names a class; name it as the target (target=COLUMN)"]),
+    ("csv:{}/orders.csv,label=id,ignore=when+kind", ["column 'id' has 90 different values in 90 examples"]),
+    ("csv:{}/orders.csv,label=kind,ignore=id", ["column 'when'", "name it in ignore, or in one_hot"]),
+    ("csv:{}/broken.csv,label=y", ["line 3: column 'b': the value is missing; line 4: there are 2 cells, but the header has 3; "
+                                   "line 6: column 'y': the value is missing"]),
+    ("csv:{}/wine.csv,label=taste", ["there is no column 'taste'", "there are 'fixed acidity', 'alcohol', 'quality'"]),
+    ("csv:{}/survey.csv,label=answer,missing=guess", ["missing"]),
+]
+
+
+def tables(program, folder):
+    for data, more, says in READ:
+        data = data.format(TABLES)
+        out = folder / "out.json"
+        said = ran(lab(program, "run", "--data", data, *more, "--json", out)).stdout
+        first = said.splitlines()[0]
+        expect(first.startswith(data) and all(word in first for word in says), f"{data}: {says} is not what it says: {first}")
+        run = json.loads(out.read_text())
+        expect(run["provenance"]["read"] == first, "the JSON holds the same line")
+        expect(all(round_["train_loss"] > 0 for round_ in run["rounds"]), "the training loss of rounds")
+        print(first)
+    for data, says in REFUSED:
+        data = data.format(TABLES)
+        result = lab(program, "run", "--data", data, *DEALT)
+        said = result.stderr.strip()
+        expect(result.returncode == 2 and len(said.splitlines()) == 1, f"{data}: exit {result.returncode}, {said}")
+        expect(all(word in said for word in says), f"{data}: {says} is not what it says: {said}")
+        print(said)
+    names_everywhere(program, folder)
+    pairs_of_files(program, folder)
+    constants(program, folder)
+
+
+def names_everywhere(program, folder):
+    """Classes and clients are called by their names in JSON and on the page."""
+    out, page = folder / "named.json", folder / "named.html"
+    ran(lab(program, "run", "--data", f"csv:{TABLES}/hospitals.csv,label=ill,client=hospital", *FEW, "--json", out, "--report", page))
+    run = json.loads(out.read_text())
+    expect(run["class_names"] == ["no", "yes"], f"classes: {run['class_names']}")
+    expect({client["name"] for client in run["final"]["per_client"]} == {"St. Mary", "Charité", "General"}, "clients")
+    figure = re.search(r'<figure id="fig-classes".*?</figure>', page.read_text(), re.S).group(0)
+    expect(">yes<" in figure and ">no<" in figure, "classes on the page have their names")
+
+
+def write_npy(path, dtype, shape, data):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data)
+
+
+def pairs_of_files(program, folder):
+    """A training and a test part, owners and names of classes for npy and idx."""
+    def npy(part, count, shift):
+        rows = [float(i % 3 + shift + j) for i in range(count) for j in range(2)]
+        write_npy(folder / f"{part}-x.npy", "<f4", (count, 2), struct.pack(f"<{2 * count}f", *rows))
+        write_npy(folder / f"{part}-y.npy", "<i8", (count,), struct.pack(f"<{count}q", *(i % 3 for i in range(count))))
+        write_npy(folder / f"{part}-who.npy", "<i8", (count,), struct.pack(f"<{count}q", *(i % 4 for i in range(count))))
+
+    def idx(part, count):
+        (folder / f"{part}-x.idx").write_bytes(struct.pack(">IIII", 0x803, count, 2, 2) + bytes(i % 250 for i in range(4 * count)))
+        (folder / f"{part}-y.idx").write_bytes(struct.pack(">II", 0x801, count) + bytes(i % 3 for i in range(count)))
+        (folder / f"{part}-who.txt").write_text("".join(f"{'ab'[i % 2]}\n" for i in range(count)))
+
+    for part, count in (("train", 60), ("test", 24)):
+        npy(part, count, 0)
+        idx(part, count)
+    (folder / "names.txt").write_text("low\nmiddle\nhigh\n")
+    for kind, who, clients in (("npy", "npy", 4), ("idx", "txt", 2)):
+        files = ",".join(str(folder / f"{part}-{what}.{kind}") for part in ("train", "test") for what in "xy")
+        owners = "+".join(str(folder / f"{part}-who.{who}") for part in ("train", "test"))
+        said = ran(lab(program, "run", "--data", f"{kind}:{files},client={owners},classes={folder}/names.txt", "--per-round", "2",
+                       "--rounds", "1")).stdout.splitlines()[0]
+        expect("84 examples (60 train, 24 test)" in said and f"{clients} clients" in said and "(low, middle, high)" in said, said)
+        few = lab(program, "run", "--data", f"{kind}:{files},client={folder}/train-who.{who}", "--rounds", "1")
+        expect(few.returncode == 2 and "60 names for 84 examples; write client=TRAIN+TEST" in few.stderr, few.stderr)
+
+
+def constants(program, folder):
+    """--normalise reads the training part alone, and its constants are in the output."""
+    rows = "a,y\n" + "".join(f"{value},{i % 2}\n" for i, value in enumerate([1, 3] * 20))
+    (folder / "c-train.csv").write_text(rows)
+    (folder / "c-test.csv").write_text("a,y\n1000,0\n2000,1\n")
+    out = folder / "constants.json"
+    ran(lab(program, "run", "--data", f"csv:{folder}/c-train.csv,{folder}/c-test.csv,label=y", *DEALT, "--json", out, "--quiet"))
+    told = json.loads(out.read_text())["provenance"]
+    expect(float(told["normalise_shift"]) == 2, f"the mean of the training part: {told}")
+    expect(abs(float(told["normalise_scale"]) - 1 / 1.001) < 1e-6, f"its deviation: {told}")
+
+
+SMALL = ["run", "--data", "synthetic", "--clients", "6", "--per-round", "3", "--rounds", "2"]
+
+
+def words(program, folder):
+    """Names that other libraries have, and what is not as it looks."""
+    def set_to(*more):
+        out = folder / "set.json"
+        ran(lab(program, *SMALL, "--quiet", "--json", out, *more))
+        return json.loads(out.read_text())["config"]
+
+    for name in ("lr", "learning_rate", "local.rate"):
+        expect(set_to("--set", f"{name}=0.02")["local.rate"] == 0.02, name)
+    expect(set_to("--set", "local_epochs=3")["epochs"] == 3, "local_epochs")
+    for name in ("batch_size", "batch"):
+        expect(set_to("--set", f"{name}=7")["batch"] == 7, name)
+    both = lab(program, *SMALL, "--batch", "3", "--set", "batch_size=4")
+    expect(both.returncode == 2 and "--batch says it already" in both.stderr, both.stderr)
+    short = lab(program, *SMALL, "--set", "xy=1")
+    expect(short.returncode == 2 and "did you mean" not in short.stderr, f"two letters are no hint: {short.stderr}")
+    # A model that is all head leaves nothing to share, and the usual one has a body.
+    expect(set_to()["model"] == "dnn", "the usual model")
+    for algorithm, sayer in (("fedper", "personal output"), ("fedalt", "--scope output")):
+        out = folder / "alone.json"
+        said = ran(lab(program, *SMALL, "--algorithm", algorithm, "--model", "mclr", "--json", out)).stderr
+        expect(f"{algorithm} with {sayer} and --model mclr: all of the model is personal and nothing is shared" in said, said)
+        expect(any("nothing is shared" in note for note in json.loads(out.read_text())["notes"]), "the same in the notes")
+        quiet = ran(lab(program, *SMALL, "--algorithm", algorithm, "--model", "dnn")).stderr
+        expect("nothing is shared" not in quiet, quiet)
+
+
+def outputs(program, folder):
+    """Where a run came from, and the same run once more."""
+    out = folder / "a run.json"
+    command = [*SMALL, "--algorithm", "fedalt", "--set", "rate=0.05", "--json", out]
+    ran(lab(program, *command))
+    run = json.loads(out.read_text())
+    told = run["provenance"]
+    expect(shlex.split(told["command"])[1:] == [str(word) for word in command], f"the command: {told['command']}")
+    expect(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", told["date"]), f"the date: {told}")
+    expect(lab(program, "reproduce", out).stdout.strip() == told["command"], "the command, to be seen")
+    again = ran(lab(program, "reproduce", out, "--check"))
+    expect(f"seed 1: the same state, {run['final']['state_hash']}" in again.stdout, f"the run once more: {again.stdout}")
+    run["final"]["state_hash"] = "0" * 32
+    forged = folder / "forged.json"
+    forged.write_text(json.dumps(run))
+    other = lab(program, "reproduce", forged, "--check")
+    expect(other.returncode == 1 and "another state came out" in other.stderr, f"a state that it has not: {other.stderr}")
+    rounds = folder / "rounds.jsonl"
+    ran(lab(program, *SMALL, "--quiet", "--jsonl", rounds))
+    seen = ran(lab(program, "watch", rounds, "--once")).stdout.splitlines()
+    expect(len(seen) == 2 and re.match(r"round 2  training loss [0-9.]+  global [0-9.]+ %  [0-9.]+ s$", seen[1]), f"watched: {seen}")
+    wrong = lab(program, "watch", out, "--once")
+    expect(wrong.returncode == 2 and "watch reads the file that --jsonl writes" in wrong.stderr, wrong.stderr)
+    expect(told["compiler"] and run["version"] and run["kernel_set"] and run["config"]["data_fingerprint"], f"the rest: {told}")
+
+
+def main():
+    what, program = sys.argv[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        {"tables": tables, "words": words, "outputs": outputs}[what](program, pathlib.Path(folder))
+    print("as a stranger would have it")
+
+
+if __name__ == "__main__":
+    main()
