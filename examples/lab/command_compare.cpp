@@ -8,6 +8,7 @@
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/io/file.hpp>
+#include <tessera/report/analysis/ranking.hpp>
 #include <tessera/report/analysis/runs.hpp>
 #include <tessera/report/compare.hpp>
 #include <tessera/report/compare_figures.hpp>
@@ -91,6 +92,25 @@ std::vector<std::string> names_of(const std::vector<std::string>& files) {
     return names;
 }
 
+// The one that --baseline names, by its file or what it is called; else Local, else the first.
+std::size_t baseline_in(const CompareOptions& o, const std::vector<std::string>& names,
+                        const std::vector<std::vector<RunRecord>>& sets) {
+    if (o.baseline.empty()) return analysis::baseline_of(sets);
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (names[i] == o.baseline || o.files[i] == o.baseline) return i;
+    throw tessera::ConfigError("--baseline " + o.baseline + ": it is none of the files that are compared");
+}
+
+void print_ranking(const Extra& table, const std::string& baseline) {
+    std::printf("ranking by what clients are served, %%; gains against %s in points\n", baseline.c_str());
+    for (std::size_t i = 0; i < table.categories.size(); ++i) {
+        std::printf("  %2zu. %-24s %-24s", i + 1, table.categories[i].c_str(), table.series[0].texts[i].c_str());
+        std::printf("  gain %-24s  worst tenth %6s", table.series[1].texts[i].c_str(), table.series[2].texts[i].c_str());
+        const auto& worse = table.series[4].texts[i];
+        std::printf("%s%s\n", worse.empty() ? "" : "  worse off ", worse.c_str());
+    }
+}
+
 }  // namespace
 
 int compare(const CompareOptions& o) {
@@ -140,7 +160,10 @@ int compare(const CompareOptions& o) {
             std::printf("  note: %s trained for %zu rounds, %s for %zu\n", names[0].c_str(), first, names[i].c_str(),
                         other);
     }
-    auto figures = comparison_figures(comparisons, o.confidence);
+    const std::size_t baseline = baseline_in(o, names, sets);
+    std::vector<Extra> figures{analysis::ranking(sets, names, baseline, {.confidence = o.confidence})};
+    print_ranking(figures[0], names[baseline]);
+    for (auto& figure : comparison_figures(comparisons, o.confidence)) figures.push_back(std::move(figure));
     add_figures_of_runs(all, figures);
     FailedOutputs failed;
     if (!o.json.empty()) failed.unless_written([&] { write_text(o.json, to_json(figures)); });

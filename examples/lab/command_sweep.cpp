@@ -2,6 +2,7 @@
 // Every cell of a grid is trained without the validation shares and judged on them; the best is run again on all
 // training data. Test data are looked at once, at the end.
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -10,6 +11,7 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -240,6 +242,67 @@ Extra table_of(const std::vector<Cell>& cells, const std::vector<Judged>& result
     return out;
 }
 
+std::optional<double> number_in(const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+// The different values of a setting in the order of their numbers, or as they come where one is none.
+std::vector<std::string> values_of(const std::vector<Cell>& cells, std::size_t setting) {
+    std::vector<std::string> values;
+    bool numbers = true;
+    for (const auto& cell : cells) {
+        const auto& value = cell.settings[setting].second;
+        numbers = numbers && number_in(value);
+        if (std::ranges::find(values, value) == values.end()) values.push_back(value);
+    }
+    if (numbers) std::ranges::stable_sort(values, {}, [](const std::string& value) { return *number_in(value); });
+    return values;
+}
+
+// What the grid does not answer: a best value at its edge may be better beyond it.
+std::vector<std::string> edges_of(const std::vector<Cell>& cells, std::size_t chosen) {
+    std::vector<std::string> notes;
+    for (std::size_t s = 0; s < cells[chosen].settings.size(); ++s) {
+        const auto& [name, value] = cells[chosen].settings[s];
+        const auto values = values_of(cells, s);
+        const bool numbers = std::ranges::all_of(values, [](const auto& v) { return number_in(v).has_value(); });
+        if (!numbers || values.size() < 2 || (value != values.front() && value != values.back())) continue;
+        notes.push_back("the best " + name + ", " + value + ", lies at the edge of the grid; try " +
+                        (value == values.front() ? "smaller" : "larger") + " values too");
+    }
+    return notes;
+}
+
+// Two settings that were tried together: a map of the cells.
+std::optional<Extra> map_of(const std::vector<Cell>& cells, const std::vector<Judged>& results) {
+    if (cells[0].settings.size() != 2) return std::nullopt;
+    const auto rows = values_of(cells, 0), columns = values_of(cells, 1);
+    if (rows.size() < 2 || columns.size() < 2) return std::nullopt;
+    const auto &row_name = cells[0].settings[0].first, &column_name = cells[0].settings[1].first;
+    Extra out{.id = "sweep-map",
+              .title = "Validation accuracy over the grid",
+              .caption = "Points against the mean of the cells that ended; a cell that failed or diverged is empty.",
+              .kind = Kind::heat,
+              .x = {.title = column_name},
+              .y = {.title = row_name, .unit = "points"},
+              .categories = columns};
+    for (const auto& row : rows) out.series.push_back({.name = row, .y = std::vector<double>(columns.size(), absent)});
+    std::vector<double> sound;
+    for (const auto& result : results)
+        if (result.sound()) sound.push_back(100 * spread(result.values).mean);
+    const double middle = sound.empty() ? 0 : spread(sound).mean;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+        if (!results[i].sound()) continue;
+        const auto row = std::ranges::find(rows, cells[i].settings[0].second) - rows.begin();
+        const auto column = std::ranges::find(columns, cells[i].settings[1].second) - columns.begin();
+        out.series[static_cast<std::size_t>(row)].y[static_cast<std::size_t>(column)] =
+            100 * spread(results[i].values).mean - middle;
+    }
+    return out;
+}
+
 // Runs f, whose complaints are about a cell.
 template <class F>
 auto naming_cell(const NamedValues& settings, F&& f) {
@@ -291,8 +354,12 @@ bool runs_with(const Options& o, const std::string& name, const std::string& val
     if (name == "batch") return count_in(value) == o.batch;
     if (name == "scope") return o.scope == value;
     if (name == "trains") return o.trains == value;
+    if (name == "batch_size") return count_in(value) == o.batch;
+    const auto usual = usual_name(name);
     return std::ranges::any_of(entry_of(o.algorithm).settings, [&](const auto& setting) {
-        return tessera::detail::means(setting.first, name) && asked_for(setting.first, o) == value;
+        const bool meant = tessera::detail::means(setting.first, name) ||
+                           (!usual.empty() && tessera::detail::means(setting.first, usual));
+        return meant && asked_for(setting.first, o) == value;
     });
 }
 
@@ -394,13 +461,21 @@ int sweep(Options o, const SweepOptions& sweep) {
         if (results[i].sound() && (!chosen || spread(results[i].values).mean > spread(results[*chosen].values).mean))
             chosen = i;
     if (!chosen) throw tessera::Error("no cell of the grid ended without diverging; there is nothing to choose");
-    if (!o.quiet) std::printf("chosen on validation data: %s\n", in_words(cells[*chosen].settings).c_str());
+    const auto edges = edges_of(cells, *chosen);
+    if (!o.quiet) {
+        std::printf("chosen on validation data: %s\n", in_words(cells[*chosen].settings).c_str());
+        for (const auto& edge : edges) std::printf("%s\n", edge.c_str());
+    }
 
     Options best = with(whole, cells[*chosen].settings, cells[*chosen].left_out);
     if (!best.checkpoint.empty())
         best.checkpoint += "/chosen/" + cells[*chosen].hash;  // a larger grid may choose another
     auto runs = run_seeds(best, all_data, failed);
-    for (auto& run : runs.all) run.add(table_of(cells, results, *chosen));
+    for (auto& run : runs.all) {
+        run.add(table_of(cells, results, *chosen));
+        if (auto map = map_of(cells, results)) run.add(std::move(*map));
+        run.notes.insert(run.notes.end(), edges.begin(), edges.end());
+    }
     tell(runs, best, failed);
     return 0;
 }

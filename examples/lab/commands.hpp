@@ -18,6 +18,7 @@ struct SweepOptions {
 struct CompareOptions {
     std::vector<std::string> files;
     std::string report, json, model = "served";
+    std::string baseline;  // what gains are held against; empty: Local, else the first
     double confidence = 0.95;
     bool unpaired = false;
 };

@@ -285,6 +285,8 @@ int obey(int argc, char** argv) {
     comparer->add_option("--report", comparison.report, "Write a self-contained HTML report");
     comparer->add_option("--json", comparison.json, "Write the figures as JSON");
     comparer->add_option("--model", comparison.model, "served (personal where there is one), personal or global");
+    comparer->add_option("--baseline", comparison.baseline,
+                         "Which of the files gains are held against; a run of local, else the first, unless given");
     comparer->add_option("--confidence", comparison.confidence, "Of the intervals")->check(numbers());
     comparer->add_flag("--unpaired", comparison.unpaired, "Compare means of runs on different data or splits");
 

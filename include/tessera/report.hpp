@@ -11,6 +11,7 @@
 #include <tessera/report/analysis/masks.hpp>
 #include <tessera/report/analysis/memory.hpp>
 #include <tessera/report/analysis/privacy.hpp>
+#include <tessera/report/analysis/ranking.hpp>
 #include <tessera/report/analysis/routing.hpp>
 #include <tessera/report/analysis/runs.hpp>
 #include <tessera/report/coherence.hpp>

@@ -73,11 +73,29 @@ public:
         config_table();
         identity_table();
         notes();
+        if (runs_.many()) contents();
         put(out_, "</main>\n<script>", script, "</script>\n</body>\n</html>\n");
         return std::move(out_);
     }
 
 private:
+    // A page of several runs is long: its sections, as links below the title.
+    void contents() {
+        constexpr std::string_view open = "<h2>", close = "</h2>", header = "</header>\n";
+        std::string links;
+        for (auto at = out_.find(open); at != out_.npos; at = out_.find(open, at)) {
+            const auto title = out_.substr(at + open.size(), out_.find(close, at) - at - open.size());
+            std::string id = "section-";
+            for (const char c : title)
+                if (c >= 'A' && c <= 'Z') id += static_cast<char>(c - 'A' + 'a');
+                else id += c == ' ' ? '-' : c;
+            const auto anchor = cat("<a id=\"", id, "\"></a>");
+            out_.insert(at, anchor);
+            at += anchor.size() + open.size();
+            put(links, links.empty() ? "" : " \xC2\xB7 ", "<a href=\"#", id, "\">", title, "</a>");
+        }
+        out_.insert(out_.find(header) + header.size(), cat("<nav class=\"contents\">", links, "</nav>\n"));
+    }
     void subtitle() {
         if (runs_.all.empty()) {
             out_ += "<p class=\"sub\">No run in this report.</p>";
