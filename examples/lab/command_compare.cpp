@@ -105,7 +105,8 @@ void print_ranking(const Extra& table, const std::string& baseline) {
     std::printf("ranking by what clients are served, %%; gains against %s in points\n", baseline.c_str());
     for (std::size_t i = 0; i < table.categories.size(); ++i) {
         std::printf("  %2zu. %-24s %-24s", i + 1, table.categories[i].c_str(), table.series[0].texts[i].c_str());
-        std::printf("  gain %-24s  worst tenth %6s", table.series[1].texts[i].c_str(), table.series[2].texts[i].c_str());
+        std::printf("  gain %-24s  worst tenth %6s", table.series[1].texts[i].c_str(),
+                    table.series[2].texts[i].c_str());
         const auto& worse = table.series[4].texts[i];
         std::printf("%s%s\n", worse.empty() ? "" : "  worse off ", worse.c_str());
     }

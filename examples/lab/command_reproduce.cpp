@@ -50,8 +50,9 @@ std::vector<std::string> words_of(std::string_view text) {
 
 // Without what only says where outputs go.
 std::vector<std::string> without_outputs(const std::vector<std::string>& words) {
-    constexpr std::array<std::string_view, 9> named{"--json",   "--jsonl", "--csv",        "--report",           "--models",
-                                                    "--trace", "--checkpoint", "--checkpoint-every", "--threads"};
+    constexpr std::array<std::string_view, 9> named{"--json",   "--jsonl", "--csv",        "--report",
+                                                    "--models", "--trace", "--checkpoint", "--checkpoint-every",
+                                                    "--threads"};
     constexpr std::array<std::string_view, 4> bare{"--resume", "--quiet", "--trace-kernels", "--hits"};
     std::vector<std::string> kept;
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -98,7 +99,8 @@ int reproduce(const std::string& path, bool check, const std::function<int(const
     for (const auto& run : then)
         if (!run.stopped.empty()) throw ConfigError(path + ": that run did not come to its end; " + run.stopped);
     const std::string made =
-        (std::filesystem::temp_directory_path() / ("tessera-reproduce-" + std::to_string(::getpid()) + ".json")).string();
+        (std::filesystem::temp_directory_path() / ("tessera-reproduce-" + std::to_string(::getpid()) + ".json"))
+            .string();
     words.insert(words.end(), {"--quiet", "--json", made});
     if (const int code = obey(words); code != 0) return code;
     const auto now = runs_in(made);

@@ -238,7 +238,11 @@ private:
 
 template <class Me>
 Entry entry(std::string name, std::string what, bool trains_all = false) {
-    return {std::move(name), std::move(what), tessera::settings_of(Usual<Me>::method()), Scoped<Me>, trains_all,
+    return {std::move(name),
+            std::move(what),
+            tessera::settings_of(Usual<Me>::method()),
+            Scoped<Me>,
+            trains_all,
             [](const Options& o) { tessera::detail::validate_all(method_of<Me>(o)); },
             [](const Stage& stage, const Task& task, tessera::Vec<float> warm_start) -> std::unique_ptr<Session> {
                 return std::make_unique<FederatedSession<Me>>(stage, task, std::move(warm_start));

@@ -155,7 +155,8 @@ Options read(Options o, const Said& said, const CLI::App& command) {
             ++at;
             continue;
         }
-        if (command.count("--batch") > 0) throw tessera::ConfigError("--set " + at->first + ": --batch says it already");
+        if (command.count("--batch") > 0)
+            throw tessera::ConfigError("--set " + at->first + ": --batch says it already");
         lab::put_setting("--set", "batch", at->second, o);
         at = o.set.erase(at);
     }

@@ -128,9 +128,11 @@ std::vector<std::string> names_in(const std::string& path) {
 }
 
 // The examples of one and then those of the other.
-tessera::data::Dataset joined(const Source& source, const tessera::data::Dataset& one, const tessera::data::Dataset& other) {
+tessera::data::Dataset joined(const Source& source, const tessera::data::Dataset& one,
+                              const tessera::data::Dataset& other) {
     const auto &a = one.examples(), &b = other.examples();
-    if (!a.one_label() || !b.one_label()) source.refuse("only examples with one class each come with a test part of their own");
+    if (!a.one_label() || !b.one_label())
+        source.refuse("only examples with one class each come with a test part of their own");
     if (a.width != b.width || a.storage != b.storage)
         source.refuse("the test part has " + std::to_string(b.width) + " features of another kind than the " +
                       std::to_string(a.width) + " of the training part");
@@ -210,7 +212,8 @@ ReadPool read_fashion_mnist(const Source& source) {
             "the files are not installed; `apt-get install dataset-fashion-mnist`, or set TESSERA_DATA_DIR to "
             "their directory, or use --data synthetic");
     ReadPool pool{{.examples = io::load_fashion_mnist(*directory), .train_size = io::fashion_mnist_train_size}};
-    pool.classes = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"};
+    pool.classes = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                    "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
     return pool;
 }
 
@@ -234,7 +237,8 @@ std::string table_in(const std::string& path) {
     if (bytes.size() < 2 || first[0] != 0x1F || first[1] != 0x8B)
         return {reinterpret_cast<const char*>(first), bytes.size()};
     constexpr std::size_t ratio = 1000, slack = std::size_t{1} << 16;  // more than text is ever packed by
-    const auto text = io::decode_gzip({first, bytes.size()}, path, std::min(io::file_cap, bytes.size() * ratio + slack));
+    const auto text =
+        io::decode_gzip({first, bytes.size()}, path, std::min(io::file_cap, bytes.size() * ratio + slack));
     return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
@@ -279,7 +283,8 @@ ReadPool read_csv(Source& source) {
         } catch (const tessera::IoError& e) {
             const std::string what = e.what();
             if (filling != Filling::refuse || what.find("the value is missing") == what.npos) throw;
-            throw ConfigError(what + "; missing=drop leaves such lines out, missing=mean fills them with the mean of their column");
+            throw ConfigError(
+                what + "; missing=drop leaves such lines out, missing=mean fills them with the mean of their column");
         }
     };
     auto table = read();

@@ -19,8 +19,8 @@ struct ReadPool : tessera::data::Pool {
     bool tokens = false;                  // features name characters or words
     std::vector<std::string> left_out{};  // clients of the files that have nothing to train on
     std::vector<std::string> classes{}, features{};  // their names, where they have some
-    bool holes = false;                   // features that are NaN, to be filled in
-    std::string remarks{};                // on what was made of the files, for the line that says what was read
+    bool holes = false;                              // features that are NaN, to be filled in
+    std::string remarks{};  // on what was made of the files, for the line that says what was read
 };
 
 // Files that are read: one, or those of a directory with this ending.

@@ -29,8 +29,7 @@ inline std::string bar_line(const std::string& text, const std::string& left, st
     const std::size_t words = text.size() + left.size();
     const std::size_t bar = words + frame + least > room ? 0 : std::min(widest, room - words - frame);
     const std::size_t filled = rounds == 0 ? bar : bar * done / rounds;
-    const std::string front =
-        bar == 0 ? "" : "[" + std::string(filled, '#') + std::string(bar - filled, '.') + "] ";
+    const std::string front = bar == 0 ? "" : "[" + std::string(filled, '#') + std::string(bar - filled, '.') + "] ";
     if (front.size() + words <= room) return front + text + left;
     return text.substr(0, room > left.size() ? room - left.size() : room) + (room > left.size() ? left : "");
 }

@@ -56,8 +56,11 @@ void tell_command(int argc, char** argv) {
 }
 
 std::vector<std::pair<std::string, std::string>> provenance() {
-    std::vector<std::pair<std::string, std::string>> all{
-        {"command", command()}, {"commit", TESSERA_COMMIT}, {"compiler", compiler()}, {"processor", processor()}, {"date", now()}};
+    std::vector<std::pair<std::string, std::string>> all{{"command", command()},
+                                                         {"commit", TESSERA_COMMIT},
+                                                         {"compiler", compiler()},
+                                                         {"processor", processor()},
+                                                         {"date", now()}};
     std::erase_if(all, [](const auto& told) { return told.second.empty(); });
     return all;
 }

@@ -164,8 +164,9 @@ Task make_task(const Options& o) {
     const auto images = clients.pool();
     auto notes = notes_on_data(o);
     if (*o.normalise == "standard" && hides_examples(o))
-        notes.push_back("--normalise standard read the mean and deviation of all training pixels without noise; no "
-                        "epsilon covers these two numbers, and unit needs none");
+        notes.push_back(
+            "--normalise standard read the mean and deviation of all training pixels without noise; no "
+            "epsilon covers these two numbers, and unit needs none");
     if (o.split_unexplained)
         notes.push_back("--split-file " + o.split_file +
                         " does not say how it was dealt: partition, split seed and validation share are not known");

@@ -418,11 +418,12 @@ std::string what_split_leaves(const Stage& stage, const Task& task) {
         all += segment.end() - segment.offset;
         if (chosen.selects(segment)) own += segment.end() - segment.offset;
     }
-    const std::string which = stage.options.algorithm + " with " + (entry.own.empty() ? "--scope " : "personal ") + scope +
-                              " and --model " + *stage.options.model + ": ";
+    const std::string which = stage.options.algorithm + " with " + (entry.own.empty() ? "--scope " : "personal ") +
+                              scope + " and --model " + *stage.options.model + ": ";
     if (own == all)
-        return which + "all of the model is personal and nothing is shared, so that every client trains for itself, as "
-                       "local does; dnn has a body below its head";
+        return which +
+               "all of the model is personal and nothing is shared, so that every client trains for itself, as "
+               "local does; dnn has a body below its head";
     if (own == 0) return which + "nothing of the model is personal";
     return "";
 }

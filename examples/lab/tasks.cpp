@@ -320,9 +320,10 @@ std::string data_in_words(const Options& o, const Clients& clients) {
     const auto count = [](std::size_t n, const char* one, const char* several) {
         return std::to_string(n) + " " + (n == 1 ? one : several);
     };
-    std::string text = *o.data + ": " + count(clients.as_read.size(), "example", "examples") + " (" + std::to_string(train) +
-                       " train, " + (validation > 0 ? std::to_string(validation) + " validation, " : "") +
-                       std::to_string(test) + " test), " + count(examples.width, "feature", "features") + ", " +
+    std::string text = *o.data + ": " + count(clients.as_read.size(), "example", "examples") + " (" +
+                       std::to_string(train) + " train, " +
+                       (validation > 0 ? std::to_string(validation) + " validation, " : "") + std::to_string(test) +
+                       " test), " + count(examples.width, "feature", "features") + ", " +
                        (examples.targets ? count(examples.targets_each, "real target", "real targets")
                                          : count(examples.classes, "class", "classes"));
     constexpr std::size_t told = 10;

@@ -97,8 +97,10 @@ TEST_CASE("numbers come with their tags in words, and the run with its identity"
 
 TEST_CASE("the page asks nothing of the network") {
     const std::string page = to_html({some_run(10, 10, true), some_run(10, 10, false)}, "Two runs");
-    for (const char* text : {"://", "src=", "url(", "@import", "<link", "fetch(", "XMLHttp", "//cdn", "href="})
+    for (const char* text : {"://", "src=", "url(", "@import", "<link", "fetch(", "XMLHttp", "//cdn"})
         CHECK(page.find(text) == std::string::npos);
+    CHECK(count(page, "href=") > 0);
+    CHECK(count(page, "href=") == count(page, "href=\"#"));  // to its own sections
 }
 
 TEST_CASE("text cannot become markup") {

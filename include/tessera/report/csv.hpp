@@ -18,7 +18,8 @@
 namespace tessera::report {
 
 inline constexpr std::string_view rounds_csv_header =
-    "round,seconds,bytes_up,bytes_down,formula_bytes_up,formula_bytes_down,flops,examples,train_loss,trained,merged,rejected,"
+    "round,seconds,bytes_up,bytes_down,formula_bytes_up,formula_bytes_down,flops,examples,train_loss,trained,merged,"
+    "rejected,"
     "diverged,state_hash,model,when,on,split,clients,pick,average,metric,stage,value\r\n";
 
 // The rows of one round: append them to a file while the run goes on. Without evaluations it has one, with empty tags.

@@ -409,7 +409,8 @@ private:
                 if (std::ranges::find(names, told.first) == names.end()) names.push_back(told.first);
         for (const auto name : names)
             plain(name, [name](const RunRecord& run) {
-                const auto found = std::ranges::find(run.provenance, name, [](const auto& told) -> std::string_view { return told.first; });
+                const auto found = std::ranges::find(run.provenance, name,
+                                                     [](const auto& told) -> std::string_view { return told.first; });
                 return found == run.provenance.end() ? std::string() : found->second;
             });
     }

@@ -362,8 +362,10 @@ inline std::string training_loss(const Runs& runs) {
         all.push_back(std::move(series));
     }
     if (all.empty()) return "";  // of records that do not say it
-    const std::string caption = cat("What clients descend, mean over the steps of a round: the loss on training batches with "
-                                    "whatever the method adds to it.", runs.over_seeds() ? bands_in_words : "");
+    const std::string caption =
+        cat("What clients descend, mean over the steps of a round: the loss on training batches with "
+            "whatever the method adds to it.",
+            runs.over_seeds() ? bands_in_words : "");
     return figure("train-loss", "Training loss over rounds", caption, keys_of(all),
                   line_chart(caption, {.title = "round", .integers = true}, {.title = "training loss"}, all), "");
 }
