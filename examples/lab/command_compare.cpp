@@ -102,7 +102,7 @@ std::size_t baseline_in(const CompareOptions& o, const std::vector<std::string>&
 }
 
 void print_ranking(const Extra& table, const std::string& baseline) {
-    std::printf("ranking by what clients are served, %%; gains against %s in points\n", baseline.c_str());
+    std::printf("ranking by what is served, mean over clients, %%; gains against %s in points\n", baseline.c_str());
     for (std::size_t i = 0; i < table.categories.size(); ++i) {
         std::printf("  %2zu. %-24s %-24s", i + 1, table.categories[i].c_str(), table.series[0].texts[i].c_str());
         std::printf("  gain %-24s  worst tenth %6s", table.series[1].texts[i].c_str(),

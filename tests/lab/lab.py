@@ -1469,6 +1469,17 @@ def sweep(program, folder):
     expect(table["categories"] == settings, "the table of the report")
     marked = [name for name, text in zip(settings, table["series"][0]["texts"]) if text.endswith(", chosen")]
     expect(marked == [best], f"the table marks {marked}")
+    over, = [extra for extra in json.loads(out.read_text())["extras"] if extra["id"] == "sweep-map"]
+    expect((over["categories"], [row["name"] for row in over["series"]]) == (["1", "15"], ["0.01", "0.1", "1e30"]), f"the map: {over}")
+    expect(over["series"][2]["y"] == [None, None] and None not in over["series"][0]["y"], "cells that diverged are empty")
+    mean = statistics.mean(100 * cells[name]["values"][0] for name in settings[:4])
+    expect(abs(over["series"][1]["y"][1] - (100 * cells[settings[3]]["values"][0] - mean)) < 1e-9, "a cell of the map")
+    rate, pull = (setting.split("=")[1] for setting in best.split())
+    edge = f"the best lambda, {pull}, lies at the edge of the grid; try {'smaller' if pull == '1' else 'larger'} values too"
+    expect(edge in lines and edge in json.loads(out.read_text())["notes"], f"the edge of the grid: {lines[6:]}")
+    expect(("the best rate" in said) == (rate == "0.01"), f"a value inside the grid is at no edge: {lines[6:]}")
+    named = ran(lab(program, "sweep", *common[:-2], "--rounds", "2", "--grid", "lr=0.01,0.1")).stdout
+    expect("chosen on validation data: lr=" in named, f"a setting by another library's name: {named}")
 
     kills = 0
     dice = random.Random(3)
@@ -1544,7 +1555,22 @@ def compare(program, folder):
                  "first only"]:
         expect(text in said, f"'{text}' is not in: {said}")
     figures = {figure["id"]: figure for figure in json.loads(numbers.read_text())}
-    expect(set(figures) == {"comparison", "client-differences", "overlap"}, f"figures: {set(figures)}")
+    expect(set(figures) == {"ranking", "comparison", "client-differences", "overlap"}, f"figures: {set(figures)}")
+    served = {name: statistics.mean(statistics.mean(max(c[f"accuracy_{m}"] for m in (model,)) for c in run["final"]["per_client"])
+                                    for run in runs_of(path))
+              for name, path, model in (("a", a, "global"), ("b", b, "personal"), ("other", other, "global"),
+                                        ("single", single, "global"))}
+    ranking = figures["ranking"]
+    expect(ranking["categories"] == sorted(served, key=served.get, reverse=True), f"{ranking['categories']}, served {served}")
+    gains = dict(zip(ranking["categories"], ranking["series"][1]["y"]))
+    expect(gains["a"] is None and abs(gains["b"] - 100 * (served["b"] - served["a"])) < 1e-6, f"gains against the first: {gains}")
+    expect("ranking by what is served" in said and " 1. " in said, f"the ranking in words: {said}")
+    alone = made("alone.json", "--algorithm", "local", "--trains", "all")
+    expect("gains against alone in points" in ran(lab(program, "compare", a, alone)).stdout, "Local is the usual baseline")
+    expect("gains against a in points" in ran(lab(program, "compare", a, alone, "--baseline", "a")).stdout, "one that is named")
+    nobody = lab(program, "compare", a, alone, "--baseline", "nobody")
+    expect(nobody.returncode == 2 and "it is none of the files" in nobody.stderr, nobody.stderr)
+    expect('<nav class="contents">' in page.read_text(), "a comparison has contents")
     values = [[e["value"] for e in run["final"]["evaluations"] if (e["model"], e["pick"], e["average"], e["metric"]) ==
                (model, "last", "unweighted", "accuracy")][0] for path, model in ((a, "global"), (b, "personal"))
               for run in runs_of(path)]

@@ -52,7 +52,7 @@ READ = [
     ("csv:{0}/digits-train.csv,{0}/digits-test.csv,label=digit", DEALT, ["120 examples (90 train, 30 test)", "3 classes"]),
     ("csv:{}/survey.csv,label=answer,missing=mean", DEALT, ["2 classes (agree, differ)", "a feature for each word: city"]),
     ("csv:{}/survey.csv,label=answer,missing=drop,ignore=city", DEALT, ["2 features", "left out"]),
-    ("csv:{}/houses.csv,target=price", [*DEALT, "--set", "rate=0.01"], ["60 examples", "2 features", "1 real target"]),
+    ("csv:{}/houses.csv,target=price", [*DEALT, "--model", "mclr"], ["60 examples", "2 features", "1 real target"]),
     ("csv:{}/orders.csv,label=kind,ignore=id+when", DEALT, ["1 feature,", "2 classes (A, B)"]),
 ]
 REFUSED = [
