@@ -27,7 +27,7 @@ h1 { font-size: 26px; line-height: 1.25; font-weight: 600; letter-spacing: -.01e
 h2 { font-size: 17px; font-weight: 600; margin: 44px 0 14px; }
 h3 { font-size: 15px; font-weight: 600; margin: 0; }
 p { margin: 0; }
-nav.contents { margin: 6px 0 2px; font-size: 14px; line-height: 1.7; }
+nav.contents { margin: 6px 0 2px; font-size: 14px; line-height: 1.7; } nav.contents a { color: inherit; }
 .soft, .sub { color: var(--soft); } p.soft { margin-bottom: 10px; font-size: 13px; }
 .cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(190px, 1fr)); gap: 14px; margin-top: 26px; }
 .card { background: var(--sheet); border: 1px solid var(--rule); border-radius: 8px; padding: 14px 16px; }
