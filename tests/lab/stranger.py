@@ -169,6 +169,17 @@ def words(program, folder):
     expect(both.returncode == 2 and "--batch says it already" in both.stderr, both.stderr)
     short = lab(program, *SMALL, "--set", "xy=1")
     expect(short.returncode == 2 and "did you mean" not in short.stderr, f"two letters are no hint: {short.stderr}")
+    # Every setting has its default, a sentence and what it takes.
+    for entry in json.loads(ran(lab(program, "list", "--json")).stdout)["algorithms"]:
+        told = ran(lab(program, "list", entry["name"])).stdout.splitlines()[2:]
+        expect(len(told) == len(entry["settings"]), f"{entry['name']}: {len(told)} lines")
+        for line, (name, value) in zip(told, entry["settings"].items()):
+            match = re.fullmatch(r"  (\S+=\S*) +(\S[^;]*.*); (\S.*)", line)
+            expect(match and match.group(1) == f"{name}={value}", f"{entry['name']}: no sentence and range: {line}")
+    of_fedavg = ran(lab(program, "list", "fedavg")).stdout
+    for line in ("local.rate=0.1                 step size of clients; 0 or more", "; in [0, 1)", "one of samples, uniform, batches",
+                 "true or false", "; a whole number"):
+        expect(line in of_fedavg, f"'{line}' is not in {of_fedavg}")
     # A model that is all head leaves nothing to share, and the usual one has a body.
     expect(set_to()["model"] == "dnn", "the usual model")
     for algorithm, sayer in (("fedper", "personal output"), ("fedalt", "--scope output")):
