@@ -28,8 +28,8 @@ int run(Options o) {
         std::printf("%s\n", task.read.c_str());
         std::fflush(stdout);
         for (const auto& stage : stages_of(o))
-            if (const auto said = what_split_leaves(stage, task); !said.empty())
-                std::fprintf(stderr, "tessera-lab: %s\n", said.c_str());
+            for (const auto& said : {what_split_leaves(stage, task), what_it_costs(stage, task)})
+                if (!said.empty()) std::fprintf(stderr, "tessera-lab: %s\n", said.c_str());
     }
     auto runs = run_seeds(o, task, failed);
     if (in_vain)

@@ -2,6 +2,8 @@
 #include "stages.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <exception>
 #include <sstream>
 #include <utility>
@@ -426,6 +428,38 @@ std::string what_split_leaves(const Stage& stage, const Task& task) {
                "local does; dnn has a body below its head";
     if (own == 0) return which + "nothing of the model is personal";
     return "";
+}
+
+std::string what_it_costs(const Stage& stage, const Task& task) {
+    const auto& o = stage.options;
+    const auto value = [&](std::string_view name) {  // 0 where the method has none
+        for (const auto& [setting, usual] : entry_of(o.algorithm).settings) {
+            if (std::string_view(setting).substr(setting.rfind('.') + 1) != name) continue;
+            const auto asked = asked_for(setting, o);
+            double number = 0;
+            const auto& text = asked.empty() ? usual : asked;
+            std::from_chars(text.data(), text.data() + text.size(), number);
+            return number;
+        }
+        return 0.0;
+    };
+    double examples = 0;
+    for (std::size_t k = 0; k < task.clients.size(); ++k) examples += static_cast<double>(task.clients[k].train.size());
+    const auto clients = static_cast<double>(task.clients.size()), merged = static_cast<double>(*o.per_round);
+    const double each = examples / clients, batch = *o.batch == 0 ? each : static_cast<double>(*o.batch);
+    // Passes over a client's data, or as many batches instead; distillation, whose teachers only answer.
+    double visit = value("steps") > 0 ? value("steps") * batch : value("epochs") * each;
+    visit += value("own_steps") > 0 ? value("own_steps") * batch : value("own_epochs") * each;
+    for (const auto* passes : {"local_epochs", "joint_epochs", "epochs_u", "epochs_v", "head_epochs"}) visit += value(passes) * each;
+    visit *= std::max(1.0, value("inner_steps")) * std::max(1.0, value("components"));
+    const double server = value("kd_steps") * value("kd_batch") * (1 + merged / 3);
+    const double round = (*o.trains == "all" ? clients : merged) * visit + server, plain = merged * each;
+    constexpr double worth_a_word = 10;
+    if (!(round > worth_a_word * plain)) return "";
+    const auto whole = [](double number) { return std::to_string(static_cast<std::uint64_t>(number)); };
+    return o.algorithm + ": a round takes gradients of some " + whole(round) + " examples, " + whole(round / plain) +
+           " times those of FedAvg with one epoch" +
+           (server > 0.5 * round ? ", most of them to distil (kd_steps, kd_batch)" : "");
 }
 
 std::string open_stages(const std::vector<Stage>& stages, const Task& task) {

@@ -35,6 +35,9 @@ bool hides_examples(const Options& options);
 // A sentence where the split of a stage leaves nothing shared or nothing personal of the model; else empty.
 std::string what_split_leaves(const Stage& stage, const Task& task);
 
+// A sentence where a round will take more than ten times the gradients of one of FedAvg's on the same clients; else empty.
+std::string what_it_costs(const Stage& stage, const Task& task);
+
 // Each once, without a round; throws what opening throws. In words, all that decides their numbers.
 std::string open_stages(const std::vector<Stage>& stages, const Task& task);
 

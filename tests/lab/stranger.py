@@ -169,6 +169,11 @@ def words(program, folder):
     expect(both.returncode == 2 and "--batch says it already" in both.stderr, both.stderr)
     short = lab(program, *SMALL, "--set", "xy=1")
     expect(short.returncode == 2 and "did you mean" not in short.stderr, f"two letters are no hint: {short.stderr}")
+    # What a round costs is told where it is more than ten times FedAvg's: here 6 x 20 x 5 x 20 examples and more.
+    dear = ran(lab(program, *SMALL, "--algorithm", "pfedme", "--set", "steps=200")).stderr
+    told = re.search(r"pfedme: a round takes gradients of some (\d+) examples, (\d+) times those of FedAvg", dear)
+    expect(told and int(told.group(1)) == 6 * 200 * 5 * 20 and int(told.group(2)) >= 10, f"what it costs: {dear}")
+    expect("gradients" not in ran(lab(program, *SMALL)).stderr, "FedAvg costs what FedAvg costs")
     # Every setting has its default, a sentence and what it takes.
     for entry in json.loads(ran(lab(program, "list", "--json")).stdout)["algorithms"]:
         told = ran(lab(program, "list", entry["name"])).stdout.splitlines()[2:]
