@@ -23,6 +23,7 @@ using namespace tessera;
 const std::vector<std::uint8_t> as_bytes{0, 1, 2, 10, 11, 12, 20, 21, 22, 255, 128, 64};
 const std::vector<float> as_floats(as_bytes.begin(), as_bytes.end());
 const std::vector<double> as_doubles(as_bytes.begin(), as_bytes.end());
+const std::vector<std::int32_t> as_words(as_bytes.begin(), as_bytes.end());
 const std::vector<std::int32_t> labels{3, 1, 4, 0};
 
 Examples stored(Storage storage) {
@@ -31,6 +32,7 @@ Examples stored(Storage storage) {
         case Storage::float32: e.rows = as_floats.data(); break;
         case Storage::float64: e.rows = as_doubles.data(); break;
         case Storage::bytes: e.rows = as_bytes.data(); break;
+        case Storage::int32: e.rows = as_words.data(); break;
         case Storage::callback:
             e.rows = as_floats.data();
             e.fetch = [](const void* rows, std::size_t example, float* out) {
@@ -40,7 +42,7 @@ Examples stored(Storage storage) {
     }
     return e;
 }
-constexpr Storage storages[] = {Storage::float32, Storage::float64, Storage::bytes, Storage::callback};
+constexpr Storage storages[] = {Storage::float32, Storage::float64, Storage::bytes, Storage::int32, Storage::callback};
 
 template <class R>
 std::vector<R> plain(const Vec<R>& x) {

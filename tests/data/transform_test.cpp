@@ -54,7 +54,7 @@ TEST_CASE("standardised by feature: worked by hand, over the named examples only
     CHECK(row(read, 2)[1] == doctest::Approx(1 / 0.001).epsilon(1e-4));
     CHECK(read.label(2) == 1);
     CHECK(row(read, 0) != row(standardised_by_feature(pool, std::vector<Index>{0, 1, 2}), 0));
-    CHECK_THROWS_WITH_AS(standardised_by_feature(pool, {}), Contains("no example is named"), ConfigError);
+    CHECK_THROWS_WITH_AS(standardised_by_feature(pool, std::vector<Index>{}), Contains("no example is named"), ConfigError);
     CHECK_THROWS_WITH_AS(standardised_by_feature(pool, std::vector<Index>{3}), Contains("example 3 is not"),
                          ConfigError);
 
