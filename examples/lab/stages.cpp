@@ -450,7 +450,8 @@ std::string what_it_costs(const Stage& stage, const Task& task) {
     // Passes over a client's data, or as many batches instead; distillation, whose teachers only answer.
     double visit = value("steps") > 0 ? value("steps") * batch : value("epochs") * each;
     visit += value("own_steps") > 0 ? value("own_steps") * batch : value("own_epochs") * each;
-    for (const auto* passes : {"local_epochs", "joint_epochs", "epochs_u", "epochs_v", "head_epochs"}) visit += value(passes) * each;
+    for (const auto* passes : {"local_epochs", "joint_epochs", "epochs_u", "epochs_v", "head_epochs"})
+        visit += value(passes) * each;
     visit *= std::max(1.0, value("inner_steps")) * std::max(1.0, value("components"));
     const double server = value("kd_steps") * value("kd_batch") * (1 + merged / 3);
     const double round = (*o.trains == "all" ? clients : merged) * visit + server, plain = merged * each;
