@@ -10,8 +10,11 @@
 #include <tessera/data.hpp>
 #include <tessera/io.hpp>
 #include <tessera/method/ditto.hpp>
+#include <tessera/method/fedavg.hpp>
 #include <tessera/nn/any_model.hpp>
+#include <tessera/nn/text_zoo.hpp>
 #include <tessera/nn/zoo.hpp>
+#include <tessera/runtime/evaluate.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
 
@@ -65,6 +68,21 @@ void speakers() {
     const data::Pool pool = io::text_pool(people, vocabulary, {.length = 4});
     const data::Dataset rows = data::one_hot(pool.examples, vocabulary.size());  // for models without an embedding
     // [/text]
+    // [sequences]
+    const auto said = io::decode_text_table("ann\tto be or not to be\nbob\tthat is the question\n",
+                                            {.client = "1", .text = "2", .header = false}, "speeches.tsv");
+    const auto halves = io::split_by_time(io::joined(said), 0.75, io::TextUnit::characters);
+    const auto letters = io::vocabulary_of(halves.train, {.most = 100});  // of training text only
+    const data::Pool sequences = io::sequence_pool(halves, letters, {.length = 8});
+    const nn::Network<float> reader(8, nn::recipe::char_lstm(letters.size(), 32));
+    Federation<FedAvg<>, nn::Network<float>> learns{reader, sequences.federated(), {.local = {.rate = 0.5}}, {.batch = 4}};
+    learns.run(2, sample::Everyone{});
+    const auto judged = evaluate<Which::global>(learns);
+    const double perplexity = judged.perplexity(Average::pooled).value;    // exp of the mean loss of a token
+    const double of_words = judged.in_vocabulary(Average::pooled).value;  // accuracy without unknown tokens and ends
+    // [/sequences]
+    expect("better than drawing letters", perplexity < static_cast<double>(letters.size()));
+    expect("a share", of_words >= 0 && of_words <= 1);
     expect("a window of four", pool.examples.examples().width == 4);
     expect("one-hot rows", rows.examples().width == 4 * vocabulary.size());
 }

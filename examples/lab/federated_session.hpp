@@ -191,6 +191,10 @@ private:
             if constexpr (global) keep_hits<Which::global>(run, record, &ClientRecord::hits_global);
             if constexpr (personal) keep_hits<Which::personal>(run, record, &ClientRecord::hits_personal);
         }
+        if (run.data().pool().examples().words > 0) {
+            if constexpr (global) of_text<Which::global>(run, record);
+            if constexpr (personal) of_text<Which::personal>(run, record);
+        }
         Analyses<Me, Model>::add(run, options(), executor_, record);
         if constexpr (personal)
             if (tuned_ && options().analyses("clients")) {
@@ -208,6 +212,15 @@ private:
         };
         if constexpr (global) unseen.template operator()<Which::global>();
         if constexpr (personal) unseen.template operator()<Which::personal>();
+    }
+    // What is usual of models of text, beside accuracy over all labels.
+    template <tessera::Which W>
+    void of_text(const Run& run, tessera::report::RunRecord& record) const {
+        const auto result = tessera::evaluate<W>(run, executor_, tag(as_set));
+        for (const auto average : {tessera::Average::pooled, tessera::Average::unweighted}) {
+            record.final_evaluations.push_back(result.perplexity(average));
+            record.final_evaluations.push_back(result.in_vocabulary(average));
+        }
     }
     void tell_spent(tessera::report::RunRecord& record) const override {
         Analyses<Me, Model>::add_epsilon(run_, stage().name, record);

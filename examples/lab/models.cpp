@@ -19,6 +19,7 @@
 #include <tessera/nn/additive.hpp>
 #include <tessera/nn/conv_zoo.hpp>
 #include <tessera/nn/norm.hpp>
+#include <tessera/nn/text_zoo.hpp>
 #include <tessera/nn/zoo.hpp>
 
 #include "nearest.hpp"
@@ -70,8 +71,8 @@ nn::Shape planes_of(const std::string& name, std::size_t width) {
 
 // Layers that are read, not compiled: a chain of any length.
 struct Described {
-    using Layer =
-        std::variant<nn::Linear, nn::Conv2d, nn::MaxPool2d, nn::MeanPool, nn::GroupNorm, nn::Dropout, nn::Relu>;
+    using Layer = std::variant<nn::Linear, nn::Conv2d, nn::MaxPool2d, nn::MeanPool, nn::GroupNorm, nn::Dropout, nn::Relu,
+                               nn::Embedding, nn::Lstm, nn::LastPosition>;
     std::vector<Layer> layers;
     bool of_planes = false;
 
@@ -85,7 +86,8 @@ struct Described {
 
 constexpr std::string_view grammar =
     "a model is described as 'conv OUTPUTS KERNEL [STRIDE [PAD]]', 'pool [SIDE]', 'mean', 'norm [GROUPS]', "
-    "'dropout RATE' and 'linear WIDTH', joined by commas, and ends in 'linear'";
+    "'dropout RATE' and 'linear WIDTH', of texts 'embedding WIDTH', 'lstm HIDDEN' and 'last', joined by commas, and ends "
+    "in 'linear'";
 
 class Words {
 public:
@@ -159,6 +161,13 @@ Described described(const std::string& text, std::size_t classes) {
         } else if (name == "norm") {
             const auto n = words.sizes(0, 1);
             all.layers.emplace_back(nn::GroupNorm{n.empty() ? 1 : n[0]});
+        } else if (name == "embedding") {
+            all.layers.emplace_back(nn::Embedding{classes, words.sizes(1, 1)[0]});
+        } else if (name == "lstm") {
+            all.layers.emplace_back(nn::Lstm{words.sizes(1, 1)[0]});
+        } else if (name == "last") {
+            words.sizes(0, 0);
+            all.layers.emplace_back(nn::LastPosition{});
         } else if (name == "dropout") {
             all.layers.emplace_back(nn::Dropout{words.numbers(1, 1)[0]});
         } else {
@@ -206,6 +215,20 @@ Model made(const std::string& name, const tessera::Examples& examples, nn::AnyLo
     if (name == "cifarnet") return of_planes(nn::recipe::cifar_net(classes));
     if (name == "vgg11") return of_planes(nn::recipe::vgg11(classes));
     if (name == "resnet18") return of_planes(nn::recipe::resnet18(classes));
+    const bool every = examples.labels_each > 1;  // a label at every position, or one behind the last
+    if (name == "char-lstm" && every) return of_vectors(nn::recipe::char_lstm(classes));
+    if (name == "char-lstm") return of_vectors(nn::recipe::leaf_lstm(classes));
+    if (name == "word-lstm" && every) return of_vectors(nn::recipe::word_lstm(classes));
+    if (name == "word-lstm")
+        return of_vectors(nn::chain(nn::Embedding{classes, 96}, nn::Lstm{670}, nn::last_position(), nn::Linear{96},
+                                    nn::Linear{classes}));
+    const auto transformer = [&](nn::recipe::Transformer layers) {
+        layers.every = every;
+        return of_vectors(layers);
+    };
+    if (name == "transformer") return transformer(nn::recipe::small_transformer(classes));
+    if (name == "transformer-adapter") return transformer(nn::recipe::small_transformer(classes, 8));
+    if (name == "fedalt-transformer") return transformer(nn::recipe::fedalt_transformer(classes, 16));
     auto meant = perhaps(name, {model_names.begin(), model_names.end()});
     if (meant.empty())
         for (const auto known : model_names) meant += (meant.empty() ? "; known are " : ", ") + std::string(known);

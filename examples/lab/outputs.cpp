@@ -156,13 +156,20 @@ bool tells_r2(const std::vector<RunRecord>& runs) {
 void print_summary(const std::vector<RunRecord>& runs) {
     for (const auto& each : over_seeds(runs)) {
         const auto& e = each.mean;
-        const bool real = e.metric == Metric::r2 || (e.metric == Metric::loss && tells_r2(runs));
-        if ((e.metric != Metric::accuracy && !real) || e.split != SplitOf::test) continue;
+        const bool of_text = e.metric == Metric::perplexity || e.metric == Metric::in_vocabulary;
+        const bool real = e.metric == Metric::r2 || e.metric == Metric::perplexity ||
+                          (e.metric == Metric::loss && tells_r2(runs));
+        if ((e.metric != Metric::accuracy && !real && !of_text) || e.split != SplitOf::test) continue;
         if (e.pick == Pick::mean_last(1)) continue;  // the last round, which has its line
         const double scale = real ? 1 : 100;
         std::printf(real ? "%8.4f" : "%6.2f %%", scale * e.value.get());
         if (runs.size() > 1) std::printf(real ? " \xC2\xB1 %.4f" : " \xC2\xB1 %.2f", scale * each.deviation());
-        std::printf("  %s%s\n", !real ? "" : e.metric == Metric::r2 ? "R2, " : "loss, ", in_words(e).c_str());
+        const char* what = e.metric == Metric::in_vocabulary ? "of words, "
+                           : e.metric == Metric::perplexity  ? "perplexity, "
+                           : e.metric == Metric::r2          ? "R2, "
+                           : real                            ? "loss, "
+                                                             : "";
+        std::printf("  %s%s\n", what, in_words(e).c_str());
     }
     for (const auto& run : runs) {
         if (runs.size() > 1) std::printf("seed %llu\n", static_cast<unsigned long long>(seed_of(run)));

@@ -24,7 +24,9 @@
 #include <tessera/io/image_npy.hpp>
 #include <tessera/io/leaf.hpp>
 #include <tessera/io/npy.hpp>
+#include <tessera/io/sequences.hpp>
 #include <tessera/io/text.hpp>
+#include <tessera/io/text_json.hpp>
 
 #include "nearest.hpp"
 
@@ -64,6 +66,15 @@ public:
         return paths_;
     }
     bool has(const std::string& name) const { return settings_.contains(name); }
+    bool asks(const std::string& name, const std::string& value) const {
+        const auto at = settings_.find(name);
+        return at != settings_.end() && at->second == value;
+    }
+    double number(const std::string& name, double otherwise) {
+        if (const auto text = take(name); !text.empty())
+            tessera::detail::read_text(flag_ + ", " + name, text, otherwise);
+        return otherwise;
+    }
     std::string take(const std::string& name, const std::string& otherwise = "") {
         const auto at = settings_.find(name);
         known_.append(known_.empty() ? "" : ", ").append(name);
@@ -303,18 +314,36 @@ ReadPool read_csv(Source& source) {
     return pool;
 }
 
-enum class Encoding : std::uint8_t { one_hot, ids };
-constexpr std::array<std::string_view, 2> words_of(Encoding) { return {"one-hot", "ids"}; }
+// A window and the token behind it, or rows with a label at every position.
+enum class Encoding : std::uint8_t { one_hot, ids, sequences };
+constexpr std::array<std::string_view, 3> words_of(Encoding) { return {"one-hot", "ids", "sequences"}; }
 
 struct TextForm {
     io::TextSettings text;
     Encoding as;
     std::size_t window;
+    std::string saved;  // where the vocabulary is, or will be
 
-    TextForm(Source& source, std::size_t usual_window)
-        : text{.unit = source.word("unit", io::TextUnit::characters), .most = source.count("most", 10000)},
-          as(source.word("as", Encoding::one_hot)),
-          window(source.count("window", usual_window)) {}
+    TextForm(Source& source, std::size_t usual_window, Encoding usual = Encoding::one_hot)
+        : text{.unit = unit_in(source), .most = source.count("most", 10000)},
+          as(usual == Encoding::sequences ? usual : source.word("as", usual)),
+          window(source.count("window", usual_window)),
+          saved(source.take("vocabulary")) {}
+    static io::TextUnit unit_in(Source& source) {
+        const auto said = source.take("unit", "characters");
+        auto unit = io::TextUnit::characters;
+        const auto meant = said == "char" ? "characters" : said == "word" ? "words" : said;
+        tessera::detail::read_text("--data, unit", meant, unit);
+        return unit;
+    }
+    // That of another run, or the one that make() gives, which is kept for others.
+    template <class F>
+    io::Vocabulary vocabulary(const F& make) const {
+        if (!saved.empty() && io::exists(saved)) return io::read_vocabulary(saved);
+        auto fresh = make();
+        if (!saved.empty()) io::write_vocabulary(saved, fresh);
+        return fresh;
+    }
     Pool encoded(Pool pool, std::size_t symbols) const {
         if (as == Encoding::one_hot) pool.examples = tessera::data::one_hot(pool.examples, symbols);
         return pool;
@@ -338,7 +367,7 @@ std::vector<std::string> drop_who_never_trains(io::LeafFiles& files) {
 
 ReadPool read_leaf(Source& source) {
     std::string of_texts;
-    for (const auto* name : {"window", "unit", "most", "as"})
+    for (const auto* name : {"window", "unit", "most", "as", "vocabulary"})
         if (source.has(name)) of_texts = name;
     const TextForm form(source, 80);
     source.finish();
@@ -350,20 +379,65 @@ ReadPool read_leaf(Source& source) {
         if (!of_texts.empty()) source.refuse(of_texts + " is for texts; the examples of these files are numbers");
         return {io::leaf_pool(files.train, files.test, path), false, std::move(dropped)};
     }
-    const auto vocabulary = io::leaf_vocabulary(files.train, form.text);
+    const auto vocabulary = form.vocabulary([&] { return io::leaf_vocabulary(files.train, form.text); });
+    if (form.as == Encoding::sequences)
+        return {io::leaf_sequences(files, vocabulary, form.window, path), true, std::move(dropped)};
     files = io::as_numbers(std::move(files), vocabulary, form.window, path);
     return {form.encoded(io::leaf_pool(files.train, files.test, path, vocabulary.size()), vocabulary.size()), true,
             std::move(dropped)};
 }
 
+// Rows of what clients said, one thing after the other; the last part of each is tested on.
+struct Rows {
+    double share;
+    std::size_t least;
+
+    explicit Rows(Source& source) : share(source.number("share", 0.9)), least(source.count("least", 2)) {}
+    ReadPool operator()(const std::vector<io::ClientText>& read, const TextForm& form) const {
+        auto clients = io::joined(read);
+        const auto too_short = [&](const io::ClientText& client) {
+            std::size_t tokens = 0;
+            for (const auto& text : client.texts)
+                io::for_each_token(text, form.text.unit, [&](std::string_view) { ++tokens; });
+            return tokens < least;
+        };
+        std::erase_if(clients, too_short);
+        const auto halves = io::split_by_time(clients, share, form.text.unit);
+        const auto vocabulary = form.vocabulary([&] { return io::vocabulary_of(halves.train, form.text); });
+        ReadPool pool{io::sequence_pool(halves, vocabulary, {.length = form.window}), true};
+        for (const auto& each : read)
+            if (!std::ranges::binary_search(pool.clients, each.client)) pool.left_out.push_back(each.client);
+        return pool;
+    }
+};
+
+// A file of texts with their owners.
+ReadPool read_texts(Source& source) {
+    const auto client = source.take("client", "client"), text = source.take("text", "text");
+    const TextForm form(source, 80, Encoding::sequences);
+    const Rows rows(source);
+    source.finish();
+    const auto& path = source.paths(1)[0];
+    if (source.kind() == "jsonl") return rows(io::read_text_json(path, {client, text}), form);
+    const auto numbered = [](const std::string& name) {
+        return std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+    };
+    const char separator = source.kind() == "csv" ? ',' : '\t';
+    return rows(io::read_text_table(path, {client, text, !(numbered(client) && numbered(text)), separator}), form);
+}
+
 ReadPool read_text(Source& source) {
-    const TextForm form(source, 8);
+    const bool rows = source.asks("as", "sequences");
+    const TextForm form(source, rows ? 80 : 8);
+    if (rows) {
+        const Rows cut(source);
+        source.finish();
+        return cut(io::read_client_texts(source.paths(1)[0]), form);
+    }
     const io::WindowSettings windows{.length = form.window, .stride = source.count("stride", 1)};
     source.finish();
     const auto clients = io::read_client_texts(source.paths(1)[0]);
-    std::vector<std::string_view> all;
-    for (const auto& client : clients) all.insert(all.end(), client.texts.begin(), client.texts.end());
-    const auto vocabulary = io::Vocabulary::of(all, form.text);
+    const auto vocabulary = form.vocabulary([&] { return io::vocabulary_of(clients, form.text); });
     ReadPool pool{form.encoded(io::text_pool(clients, vocabulary, windows), vocabulary.size()), true};
     for (const auto& each : clients)
         if (!std::ranges::binary_search(pool.clients, each.client)) pool.left_out.push_back(each.client);
@@ -373,6 +447,8 @@ ReadPool read_text(Source& source) {
 ReadPool read_pool(const std::string& data, const std::string& flag) {
     Source source(data, flag);
     check_kind(source);
+    if (source.kind() == "tsv" || source.kind() == "jsonl" || (source.kind() == "csv" && source.has("text")))
+        return read_texts(source);
     if (source.kind() == "csv") return read_csv(source);
     if (source.kind() == "leaf") return read_leaf(source);
     if (source.kind() == "text") return read_text(source);
@@ -391,7 +467,8 @@ ReadPool read_pool(const std::string& data, const std::string& flag) {
 bool comes_with_clients(const std::string& data) {
     const Source source(data);
     const bool may_name = source.kind() == "csv" || source.kind() == "idx" || source.kind() == "npy";
-    return source.kind() == "leaf" || source.kind() == "text" || (may_name && source.has("client"));
+    return source.kind() == "leaf" || source.kind() == "text" || source.kind() == "tsv" || source.kind() == "jsonl" ||
+           (may_name && source.has("client"));
 }
 
 std::vector<DataPlace> places_of(const std::string& data) {

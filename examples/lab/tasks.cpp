@@ -208,9 +208,11 @@ tessera::data::FederatedDataset make_synthetic(const Options& o) {
 
 void settle_normalisation(Options& o) {
     const bool synthetic = o.data->starts_with("synthetic");
-    if (!synthetic && pool_of(*o.data).tokens && o.normalise.value_or("none") != "none")
+    const bool tokens = !synthetic && pool_of(*o.data).tokens;
+    if (tokens && o.normalise.value_or("none") != "none")
         throw ConfigError("--normalise " + *o.normalise + ": the numbers of texts name characters or words; use none");
-    const bool bytes = !synthetic && are_bytes(pool_of(*o.data).examples);
+    if (tokens) o.normalise = "none";
+    const bool bytes = !synthetic && !tokens && are_bytes(pool_of(*o.data).examples);
     const bool hides = hides_examples(o);
     if (!o.normalise && hides) o.normalise = bytes ? "unit" : "none";
     if (!o.normalise) o.normalise = bytes || o.data->starts_with("csv:") ? "standard" : "none";

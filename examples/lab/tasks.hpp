@@ -18,9 +18,9 @@ namespace lab {
 
 using Model = tessera::nn::AnyModel<float>;
 
-inline constexpr std::array<std::string_view, 12> model_names{"mclr",     "dnn",      "dnn3",   "dnn-norm",
-                                                              "dnn-adapter", "additive", "lenet5", "cnn",
-                                                              "flow-cnn", "cifarnet", "vgg11",  "resnet18"};
+inline constexpr auto model_names = std::to_array<std::string_view>(
+    {"mclr", "dnn", "dnn3", "dnn-norm", "dnn-adapter", "additive", "lenet5", "cnn", "flow-cnn", "cifarnet", "vgg11",
+     "resnet18", "char-lstm", "word-lstm", "transformer", "transformer-adapter", "fedalt-transformer"});
 
 inline constexpr std::array<std::string_view, 4> normalise_names{"standard", "unit", "each", "none"};
 

@@ -3,7 +3,7 @@
 // examples have: classes, marks or real targets.
 //
 //   classes   loss -log p of the label, right where no class is likelier; ties go to the lowest class. Each label
-//             counts, and one that is not there (negative) does not.
+//             counts, and one that is not there (negative) does not. Those that are words are counted by themselves.
 //   marks     loss the mean over the classes of their cross-entropies, right the share of classes that are on their
 //             side of one half. Each example counts.
 //   targets   loss the mean over the targets of f(miss). Each example counts; nothing is right or wrong, and what R2
@@ -64,6 +64,8 @@ struct Judgement {
     double loss = 0, right = 0;
     std::size_t counted = 0;                   // labels that are there, or examples
     Fit fit{};                                 // of real targets
+    double right_words = 0;                    // of the labels that are words of a vocabulary, and no marks of it
+    std::size_t words = 0;
     std::vector<std::uint8_t>* each = nullptr;  // if wanted: 1 or 0 for each label or mark, in order
 
     void count(bool is_right) {
@@ -111,6 +113,9 @@ void judge_classes(const Batch<R>& batch, In<R> predictions, Judgement& to) {
             to.right += is_right;
             ++to.counted;
             to.count(is_right);
+            if (label == 0 || static_cast<std::size_t>(label) > batch.examples().words) continue;
+            to.right_words += is_right;
+            ++to.words;
         }
 }
 

@@ -44,6 +44,7 @@ struct Examples {
     const std::uint8_t* marks = nullptr;   // or `classes` bytes an example, 1 for each class it belongs to, else 0
     std::size_t labels_each = 1, targets_each = 1;
     std::size_t classes = 0;
+    std::size_t words = 0;  // labels 1 .. words are words of a vocabulary, others its marks; 0: labels are classes
     const RowsSeen* seen = nullptr;  // of who keeps the rows: their fingerprint, once somebody has asked (content.hpp)
 
     bool one_label() const { return labels && labels_each == 1; }

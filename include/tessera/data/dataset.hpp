@@ -191,6 +191,14 @@ public:
         return d;
     }
 
+    // Labels 1 .. words name words, and others the marks of a vocabulary: unknown, begin, end.
+    Dataset of_words(std::size_t words) const {
+        detail::require(words < view_.classes, "data::Dataset: there are more words than classes");
+        Dataset d = *this;
+        d.view_.words = words;
+        return d;
+    }
+
 private:
     template <class T>
     static constexpr Storage storage_of = [] {

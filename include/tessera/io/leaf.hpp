@@ -404,7 +404,7 @@ inline data::Pool leaf_sequences(const LeafFiles& files, const Vocabulary& vocab
     }
     if (rows.size() == 0 || (!files.test.empty() && pool.train_size == 0))
         throw IoError(name, "holds no training example");
-    pool.examples = rows.examples(vocabulary.size());
+    pool.examples = rows.examples(vocabulary.size()).of_words(vocabulary.tokens().size());
     pool.client_of = std::move(rows).client_of();
     return pool;
 }

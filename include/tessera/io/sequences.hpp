@@ -171,7 +171,7 @@ inline data::Pool sequence_pool(const TextHalves& halves, const Vocabulary& voca
     for (const auto& [client, id] : number)
         if (const auto at = test.find(client); at != test.end())
             for (const auto& text : at->second->texts) rows.cut(ids_of(text), id);
-    pool.examples = rows.examples(vocabulary.size());
+    pool.examples = rows.examples(vocabulary.size()).of_words(vocabulary.tokens().size());
     pool.client_of = std::move(rows).client_of();
     return pool;
 }

@@ -36,10 +36,12 @@ enum class When : std::uint8_t { before, after };  // local training
 enum class SplitOf : std::uint8_t { test, train, validation };
 enum class Whom : std::uint8_t { sampled, all, unseen };
 enum class Average : std::uint8_t { unweighted, pooled };
-enum class Metric : std::uint8_t { accuracy, loss, auc, r2 };
+// perplexity: exp(mean loss), of each client or of all labels. in_vocabulary: accuracy over the labels that are words, so
+// without unknown ones, begins and ends (FedAlt's accuracy on text).
+enum class Metric : std::uint8_t { accuracy, loss, auc, r2, perplexity, in_vocabulary };
 
 // Shown in per cent.
-constexpr bool is_share(Metric m) { return m == Metric::accuracy || m == Metric::auc; }
+constexpr bool is_share(Metric m) { return m == Metric::accuracy || m == Metric::auc || m == Metric::in_vocabulary; }
 
 inline constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
@@ -50,7 +52,9 @@ constexpr std::array<Word, 2> words(When) { return {"before", "after"}; }
 constexpr std::array<Word, 3> words(SplitOf) { return {"test", "train", "validation"}; }
 constexpr std::array<Word, 3> words(Whom) { return {"sampled", "all", "unseen"}; }
 constexpr std::array<Word, 2> words(Average) { return {"unweighted", "pooled"}; }
-constexpr std::array<Word, 4> words(Metric) { return {"accuracy", "loss", "auc", "r2"}; }
+constexpr std::array<Word, 6> words(Metric) {
+    return {"accuracy", "loss", "auc", "r2", "perplexity", "in_vocabulary"};
+}
 }  // namespace detail
 
 template <class E>
@@ -259,6 +263,8 @@ struct ClientCount {
     double correct = 0, loss_sum = 0;
     std::size_t n = 0;  // examples, or the labels that count where an example has several
     Fit fit{};          // of real targets, which have no accuracy: what R2 is made of
+    double correct_words = 0;  // of the labels that are words of a vocabulary
+    std::size_t words = 0;
 
     bool real() const { return fit.examples > 0; }
     void add(const ClientCount& more) {
@@ -266,6 +272,8 @@ struct ClientCount {
         loss_sum += more.loss_sum;
         n += more.n;
         fit.add(more.fit);
+        correct_words += more.correct_words;
+        words += more.words;
     }
 };
 
@@ -329,6 +337,25 @@ protected:
         return how == Average::pooled ? all.r2() : spread(each).mean;
     }
 
+    double mean_perplexity(Average how) const {
+        if (how == Average::pooled) return std::exp(mean(how, &ClientCount::loss_sum));
+        auto each = ratios(&ClientCount::loss_sum);
+        for (double& value : each) value = std::exp(value);
+        return spread(each).mean;
+    }
+    // Over clients with such labels, or of all such labels together.
+    double mean_in_vocabulary(Average how) const {
+        std::vector<double> each;
+        double right = 0, all = 0;
+        for (const auto& count : counts_) {
+            if (count.words == 0) continue;
+            right += count.correct_words;
+            all += static_cast<double>(count.words);
+            each.push_back(count.correct_words / static_cast<double>(count.words));
+        }
+        return each.empty() ? absent : how == Average::pooled ? right / all : spread(each).mean;
+    }
+
     On on_;
     Pick pick_;
     std::string stage_;
@@ -351,6 +378,13 @@ public:
     // Whichever of the two there is.
     Evaluation quality(Average how) const { return real() ? r2(how) : accuracy(how); }
     Evaluation loss(Average how) const { return tagged(how, Metric::loss, mean(how, &ClientCount::loss_sum)); }
+    Evaluation perplexity(Average how) const {
+        return tagged(how, Metric::perplexity, real() ? absent : mean_perplexity(how));
+    }
+    // Absent where labels are no words.
+    Evaluation in_vocabulary(Average how) const {
+        return tagged(how, Metric::in_vocabulary, mean_in_vocabulary(how));
+    }
 
 private:
     Evaluation tagged(Average how, Metric metric, double value) const {

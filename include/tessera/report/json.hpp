@@ -162,8 +162,11 @@ inline void write(JsonWriter& json, const ClientRecord& client) {
         json.member("loss_personal", client.loss_personal);
         json.member("train_accuracy_global", client.train_accuracy_global);
         json.member("train_accuracy_personal", client.train_accuracy_personal);
-        for (const auto& [name, r2] : {std::pair{"r2_global", client.r2_global}, {"r2_personal", client.r2_personal}})
-            if (std::isfinite(r2)) json.member(name, r2);
+        for (const auto& [name, value] : {std::pair{"r2_global", client.r2_global},
+                                          {"r2_personal", client.r2_personal},
+                                          {"in_vocabulary_global", client.in_vocabulary_global},
+                                          {"in_vocabulary_personal", client.in_vocabulary_personal}})
+            if (std::isfinite(value)) json.member(name, value);
         json.key("labels").array([&] {
             for (const std::size_t count : client.labels) json.value(count);
         });

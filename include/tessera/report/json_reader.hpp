@@ -274,7 +274,9 @@ inline ClientRecord client_from(const Json& c) {
                      .train_accuracy_global = c["train_accuracy_global"].number(absent),
                      .train_accuracy_personal = c["train_accuracy_personal"].number(absent),
                      .r2_global = c["r2_global"].number(absent),
-                     .r2_personal = c["r2_personal"].number(absent)};
+                     .r2_personal = c["r2_personal"].number(absent),
+                     .in_vocabulary_global = c["in_vocabulary_global"].number(absent),
+                     .in_vocabulary_personal = c["in_vocabulary_personal"].number(absent)};
     for (const auto& count : c["labels"].items()) out.labels.push_back(count.number(std::size_t{0}));
     out.name = c["name"].text();
     out.hits_global = c["hits_global"].text();

@@ -73,6 +73,7 @@ struct ClientRecord {
     double loss_global = absent, loss_personal = absent;
     double train_accuracy_global = absent, train_accuracy_personal = absent;  // on its training data
     double r2_global = absent, r2_personal = absent;  // instead of accuracies, where targets are real
+    double in_vocabulary_global = absent, in_vocabulary_personal = absent;  // accuracies over words, where labels are text
     std::vector<std::size_t> labels{};  // training examples per class, when the task has classes
     std::string hits_global{}, hits_personal{};  // '1' right, '0' wrong for each test example, when they were asked for
     std::string name{};                          // of a client that has one
@@ -137,6 +138,9 @@ void fill(std::vector<ClientRecord>& rows, const PerClient<W, T, S, P>& result) 
             (W == Which::global ? row->loss_global : row->loss_personal) =
                 count.loss_sum / static_cast<double>(count.n);
             (W == Which::global ? row->r2_global : row->r2_personal) = count.fit.r2();
+            if (count.words > 0)
+                (W == Which::global ? row->in_vocabulary_global : row->in_vocabulary_personal) =
+                    count.correct_words / static_cast<double>(count.words);
         }
     }
 }
