@@ -41,7 +41,7 @@ const rule::Sgd lively{.rate = 0.3, .momentum = 0.5, .weight_decay = 0.01, .clip
 // Four people with habits of their own; the vocabulary is short of a letter.
 data::Pool speech() {
     std::vector<io::ClientText> people;
-    for (const std::string& habit : {"abcabd", "aabbcc", "dcbadc", "abacad"}) {
+    for (const std::string habit : {"abcabd", "aabbcc", "dcbadc", "abacad"}) {
         io::ClientText one{"says " + habit, {}};
         for (std::size_t i = 0; i < 9; ++i) one.texts.push_back(habit.substr(i % 3) + habit + habit.substr(0, i % 5));
         people.push_back(one);

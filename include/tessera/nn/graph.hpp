@@ -102,11 +102,13 @@ public:
     template <class L>
     int element(std::size_t number, const L& layer, int v) {
         const bool outermost = depth() == 0;
-        const std::size_t first = nodes.size(), before = parameters;
+        const std::size_t first = nodes.size();
         const int out = inside(number, number_of(number).view(), [&] { return (*this)(layer, v); });
         if (outermost) {
             features = v;
-            if (first < nodes.size()) stages.push_back({first, nodes.size(), parameters > before});
+            bool block = false;  // also where it uses parameters that another element has
+            for (std::size_t i = first; i < nodes.size(); ++i) block = block || nodes[i].spec().parameters > 0;
+            if (first < nodes.size()) stages.push_back({first, nodes.size(), block});
         }
         return out;
     }
