@@ -31,6 +31,7 @@
 #include <tessera/report/json_reader.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/report/seeds.hpp>
+#include <tessera/report/spread.hpp>
 #include <tessera/report/svg.hpp>
 #include <tessera/report/svg_categories.hpp>
 #include <tessera/report/text.hpp>

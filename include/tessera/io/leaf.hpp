@@ -3,10 +3,11 @@
 //
 //   {"users": [name, ...], "num_samples": [n, ...], "user_data": {name: {"x": [row, ...], "y": [label, ...]}}}
 //
-// A row is a list of numbers, or a text (Shakespeare: x are 80 characters, y is the one that follows; other sets have in
-// y as many words as in x, or no y at all where x are whole texts); all rows of all files are of one kind and width. Other members, such as "hierarchies", are passed over. Files are read as they
-// stream, never as a tree, so memory is what the rows take. Refused with the user's name: a user in two files or
-// twice in one, one that is in only one of the lists, and any disagreement of num_samples, x and y.
+// A row is a list of numbers, or a text (Shakespeare: x are 80 characters, y is the one that follows; other sets have
+// in y as many words as in x, or no y at all where x are whole texts); all rows of all files are of one kind and width.
+// Other members, such as "hierarchies", are passed over. Files are read as they stream, never as a tree, so memory is
+// what the rows take. Refused with the user's name: a user in two files or twice in one, one that is in only one of the
+// lists, and any disagreement of num_samples, x and y.
 // Needs: nlohmann/json (component `json`).
 #pragma once
 

@@ -6,9 +6,9 @@
 //   auto words  = io::vocabulary_of(halves.train, {.most = 100});            // of training text only
 //   auto pool   = io::sequence_pool(halves, words, {.length = 80});
 //
-// Each text begins a row; the last row of a text is filled up behind with padding, whose labels are none (-1): they cost
-// nothing in a loss, a gradient, a clipped sum or an accuracy. Joined texts leave one such row a client. Names of words
-// are kept as bytes where there are at most 256 of them, else as whole numbers of 32 bits.
+// Each text begins a row; the last row of a text is filled up behind with padding, whose labels are none (-1): they
+// cost nothing in a loss, a gradient, a clipped sum or an accuracy. Joined texts leave one such row a client. Names of
+// words are kept as bytes where there are at most 256 of them, else as whole numbers of 32 bits.
 #pragma once
 
 #include <algorithm>
@@ -244,7 +244,8 @@ private:
         std::string out;
         for (std::size_t i = 0; i < cell.size(); ++i) {
             const char next = cell[i] == '\\' && i + 1 < cell.size() ? cell[i + 1] : '\0';
-            const char meant = next == 'n' ? '\n' : next == 't' ? '\t' : next == 'r' ? '\r' : next == '\\' ? '\\' : '\0';
+            const char meant =
+                next == 'n' ? '\n' : next == 't' ? '\t' : next == 'r' ? '\r' : next == '\\' ? '\\' : '\0';
             out += meant ? meant : cell[i];
             if (meant) ++i;
         }
@@ -261,7 +262,8 @@ std::vector<ClientText> texts_in(Lines in, const TextTableSettings& s, const std
     std::vector<std::string> cells;
     if (in.done()) throw IoError(name, "is empty");
     in.next(cells);
-    const std::size_t client = text_column(s.client, cells, s.header, in), text = text_column(s.text, cells, s.header, in);
+    const std::size_t client = text_column(s.client, cells, s.header, in);
+    const std::size_t text = text_column(s.text, cells, s.header, in);
     if (client == text) in.refuse("the client and the text are the same column");
     Speakers out;
     const auto keep = [&] {

@@ -295,8 +295,8 @@ inline std::string read_text(const std::string& path) {
     return text;
 }
 
-// Every .txt file of a directory is a client with one text; its name is the file's without the ending. A directory in it
-// is a client too, with a text for each of its .txt files, in the order of their names.
+// Every .txt file of a directory is a client with one text; its name is the file's without the ending. A directory in
+// it is a client too, with a text for each of its .txt files, in the order of their names.
 inline std::vector<ClientText> read_client_texts(const std::string& directory) {
     std::vector<ClientText> clients;
     const auto is_text = [](std::string_view name) { return name.ends_with(".txt"); };

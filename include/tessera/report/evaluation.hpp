@@ -17,7 +17,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -28,6 +27,7 @@
 #include <tessera/contracts/judgement.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/view.hpp>
+#include <tessera/report/spread.hpp>
 
 namespace tessera::report {
 
@@ -36,14 +36,12 @@ enum class When : std::uint8_t { before, after };  // local training
 enum class SplitOf : std::uint8_t { test, train, validation };
 enum class Whom : std::uint8_t { sampled, all, unseen };
 enum class Average : std::uint8_t { unweighted, pooled };
-// perplexity: exp(mean loss), of each client or of all labels. in_vocabulary: accuracy over the labels that are words, so
-// without unknown ones, begins and ends (FedAlt's accuracy on text).
+// perplexity: exp(mean loss), of each client or of all labels. in_vocabulary: accuracy over the labels that are words,
+// so without unknown ones, begins and ends (FedAlt's accuracy on text).
 enum class Metric : std::uint8_t { accuracy, loss, auc, r2, perplexity, in_vocabulary };
 
 // Shown in per cent.
 constexpr bool is_share(Metric m) { return m == Metric::accuracy || m == Metric::auc || m == Metric::in_vocabulary; }
-
-inline constexpr double absent = std::numeric_limits<double>::quiet_NaN();
 
 namespace detail {
 using Word = std::string_view;
@@ -207,55 +205,6 @@ inline std::string in_words(const Evaluation& e) {
     out.append(", ").append(in_words(e.pick)).append(", ").append(in_words(e.average));
     if (!e.stage.get().empty()) out += ", stage " + e.stage.get();
     return out;
-}
-
-// Levels that a report of per-client results shows.
-inline constexpr std::array<double, 9> quantile_levels{0.01, 0.05, 0.10, 0.25, 0.50, 0.75, 0.90, 0.95, 0.99};
-
-struct Weighted {
-    double value, weight;
-};
-
-// The smallest value such that it and all smaller ones carry at least the share q of the weight; no interpolation,
-// so the answer is always some client's value. q = 0 gives the smallest. Values must not be NaN.
-inline double quantile(std::vector<Weighted> all, double q) {
-    tessera::detail::require(q >= 0 && q <= 1, "quantile: q must be in [0, 1]");
-    std::sort(all.begin(), all.end(), [](const Weighted& a, const Weighted& b) { return a.value < b.value; });
-    double total = 0;
-    for (const auto& each : all) total += each.weight;
-    if (!(total > 0)) return absent;
-    // 0.55 * 100 is a little more than 55 in binary; counting must not miss the 55th for that.
-    const double goal = q * total * (1 - 1e-12);
-    double reached = 0;
-    for (const auto& each : all)
-        if (each.weight > 0 && (reached += each.weight) >= goal) return each.value;
-    return all.back().value;
-}
-
-struct Spread {
-    double mean = absent, stddev = absent;  // stddev divides by N
-};
-
-// Relative to the first value, so that equal values have exactly that mean and exactly no spread.
-inline Spread spread(In<double> values) {
-    if (values.empty()) return {};
-    const auto count = static_cast<double>(values.size());
-    double sum = 0, squares = 0;
-    for (const double value : values) sum += value - values[0];
-    const double shift = sum / count;
-    for (const double value : values) squares += (value - values[0] - shift) * (value - values[0] - shift);
-    return {.mean = values[0] + shift, .stddev = std::sqrt(squares / count)};
-}
-
-// The same with weights: mean sum p x / sum p, deviation of that mean. Values must not be NaN.
-inline Spread spread(const std::vector<Weighted>& all) {
-    double weight = 0, sum = 0, squares = 0;
-    for (const auto& each : all) weight += each.weight;
-    if (!(weight > 0)) return {};
-    for (const auto& each : all) sum += each.weight * (each.value - all[0].value);
-    const double shift = sum / weight;
-    for (const auto& each : all) squares += each.weight * std::pow(each.value - all[0].value - shift, 2);
-    return {.mean = all[0].value + shift, .stddev = std::sqrt(squares / weight)};
 }
 
 struct ClientCount {

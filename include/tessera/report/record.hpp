@@ -73,7 +73,8 @@ struct ClientRecord {
     double loss_global = absent, loss_personal = absent;
     double train_accuracy_global = absent, train_accuracy_personal = absent;  // on its training data
     double r2_global = absent, r2_personal = absent;  // instead of accuracies, where targets are real
-    double in_vocabulary_global = absent, in_vocabulary_personal = absent;  // accuracies over words, where labels are text
+    // Accuracies over words, where labels are text.
+    double in_vocabulary_global = absent, in_vocabulary_personal = absent;
     std::vector<std::size_t> labels{};  // training examples per class, when the task has classes
     std::string hits_global{}, hits_personal{};  // '1' right, '0' wrong for each test example, when they were asked for
     std::string name{};                          // of a client that has one
