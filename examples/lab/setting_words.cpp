@@ -54,6 +54,7 @@ constexpr Words all_words[] = {
     {"detached", "", "theta is not carried from step to step of a visit"},
     {"distance", "", "masks of the first and the last epoch must differ by this share before a client prunes"},
     {"distribution", "", "how the density is dealt to layers"},
+    {"drift", "", "what tells a client's drift: the way it went in a visit, or its gradient where it began"},
     {"dropout", "", "of the router, while it is trained"},
     {"embedding", "", "numbers that the server knows a client by; 0: 1 and a quarter of the clients"},
     {"embedding_pace", "", "step size of the embeddings divided by hyper_rate; 0: they stay"},
