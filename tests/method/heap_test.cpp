@@ -143,10 +143,10 @@ TEST_CASE("nor does a budget, whether somebody is left out of a round or nobody"
 // How often a visit asks for half as many numbers as the model has.
 template <class Masking>
 std::size_t dense_vectors(Arithmetic arithmetic) {
-    using Net = nn::Dnn<200, 100, 10>;
+    using Net = nn::Dnn<800, 200, 10>;  // large against the room for the values of a batch
     const FedSpa<Masking> method{.masking = {.density = 0.1}, .arithmetic = arithmetic};
     const Net net;
-    const auto data = support::toy_dataset<float>(20, 200, 10);
+    const auto data = support::toy_dataset<float>(20, 800, 10);
     const auto ids = support::first_ids(20);
     const Vec<float> w0 = initial_parameters(net, Key{1});
     Workspace<float> workspace;

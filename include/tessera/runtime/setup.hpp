@@ -81,6 +81,10 @@ consteval bool messages_fit() {
     keeps_fits<Me, M>();
     holds_fits<Me, R>();
     global_is_said<Me, R>();
+    return true;
+}
+template <class Me, class M>
+consteval bool noise_fits() {
     static_assert(!somewhere_offers<Me>(offer::adds_noise) || may_be_apart<M>(),
                   "tessera: examples of a batch meet in this model (a batch norm is one such layer), so no example "
                   "has a gradient of its own to clip; use GroupNorm or LayerNorm where single examples are to be "
@@ -91,11 +95,13 @@ consteval bool messages_fit() {
 // Asked before any body is compiled, so that the first error is the sentence.
 template <class Me, class M>
 consteval bool method_fits() {
+    static_assert(sizeof(Me) > 0);  // what it says of its own holes, with few lines around it
     if constexpr (Model<M>) {
         using R = real<M>;
+        constexpr bool keeps = storable<client_t<Me, R>>() && storable<server_t<Me, R>>();
         (void)ClientKeeps<client_t<Me, R>, unstorable<client_t<Me, R>>()>{};
         (void)ServerKeeps<server_t<Me, R>, unstorable<server_t<Me, R>>()>{};
-        if constexpr (storable<client_t<Me, R>>() && storable<server_t<Me, R>>()) messages_fit<Me, M>();
+        if constexpr (keeps) messages_fit<Me, M>();
     }
     return true;
 }
@@ -110,6 +116,7 @@ struct Setup {
     static_assert(detail::verbs_are_spelt<Me>());
     static_assert(detail::all_are_spelt<Me>());
     static_assert(detail::method_fits<Me, M>());
+    static_assert(detail::noise_fits<Me, M>());
     static_assert(detail::is_checked<Me>(),
                   "tessera::Method: a method with constructors or private members must check its settings, and those "
                   "of what it holds, in a `void validate() const` of its own");
