@@ -290,9 +290,10 @@ constexpr bool may_find_nothing() {
 // The scope's coordinates in this model; a scope that finds nothing where something was meant does not compile.
 template <class Scope, class M>
 constexpr Where on(const M& model) {
-    if constexpr (requires { M::segments; })
-        static_assert(detail::may_find_nothing<Scope>() || !select<Scope>(M::segments).empty(),
-                      "tessera: this scope selects nothing in this model (is there no such layer?)");
+    if constexpr (requires { M::segments; }) {
+        constexpr bool finds = detail::may_find_nothing<Scope>() || !select<Scope>(M::segments).empty();
+        static_assert(finds, "tessera: this scope selects nothing in this model (is there no such layer?)");
+    }
     return select<Scope>(model.layout());
 }
 
