@@ -159,7 +159,7 @@ def prepare(root, target):
 
     named = {page for _, pages in GROUPS for page in pages}
     rest = sorted(path.relative_to(target).with_suffix("").as_posix() for path in target.rglob("*.md"))
-    rest = [page for page in rest if page not in named and page != "index" and page.split("/")[0] not in ("policies", "reference", "methods")]
+    rest = [page for page in rest if page not in named and page != "index" and page.split("/")[0] not in ("policies", "methods") and not page.startswith("reference/")]
     contents = [toctree(title, pages or rest, glob=any("*" in page for page in pages)) for title, pages in GROUPS]
     contents.append(toctree("Reference", [f"reference/{room}" for room in rooms]))
     with open(target / "index.md", "a") as index:

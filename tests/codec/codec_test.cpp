@@ -47,7 +47,7 @@ Vec<R> decoded(const C& codec, const Bytes& bytes, std::size_t n) {
 template <class C, class R>
 void check_codec_laws(const C& codec) {
     static_assert(check_codec<C, R>());
-    for (const std::size_t n : {1, 2, 7, 8, 9, 63, 1023, 1024, 1025, 3000}) {
+    for (const std::size_t n : {1u, 2u, 7u, 8u, 9u, 63u, 1023u, 1024u, 1025u, 3000u}) {
         CAPTURE(n);
         const auto x = numbers<R>(n);
         const auto all = coded(codec, x);

@@ -103,7 +103,7 @@ TEST_CASE("CIFAR: several files, each image read as its normalised bytes would b
         std::vector<int> all;
         for (const int label : labels) {
             all.push_back(label);
-            for (std::size_t p = 0; p < io::cifar_pixels; ++p) all.push_back(static_cast<int>((p * 7 + label) % 256));
+            for (std::size_t p = 0; p < io::cifar_pixels; ++p) all.push_back((static_cast<int>(p) * 7 + label) % 256);
         }
         return folder.write(name, bytes_of(all));
     };

@@ -47,7 +47,7 @@ struct Masked {
 
     template <class M, class R = real<M>>
     Server<R> open(const Site<M>& hub, Vec<R> w0, std::size_t n) const {
-        const detail::Drawer draw{masking, over, hub.model->layout()};
+        const detail::Drawer<Masking, Over> draw{masking, over, hub.model->layout()};
         const Key key = hub.key(purpose::mask);
         auto server = open_at<Inner, M>(inner, hub, std::move(w0), n);
         Server<R> s{std::move(server.w), std::move(server.fold), draw(key), Vec<Mask>(n),

@@ -105,18 +105,16 @@ struct Transformer {
         v = to.element(at++, Scale{root()}, v);
         v = to.element(at++, Positions{}, v);
         v = to.element(at++, Relu{}, v);
+        const auto two = chain(Linear{inner}, Relu{}, Linear{width});
+        const Sublayer<std::remove_const_t<decltype(two)>> feed{two, dropout, rank};
         for (std::size_t i = 0; i < blocks; ++i)
-            v = to.element(at++, chain(Sublayer<Attention>{{heads, true}, dropout, rank}, feed()), v);
+            v = to.element(at++, chain(Sublayer<Attention>{{heads, true}, dropout, rank}, feed), v);
         if (!every) v = to.element(at++, last_position(), v);
         v = to.element(at++, Tied<WordScores>{{words}, &table}, v);
         return to.element(at, Bias{}, v);
     }
 
 private:
-    constexpr auto feed() const {
-        const auto two = chain(Linear{inner}, Relu{}, Linear{width});
-        return Sublayer<std::remove_const_t<decltype(two)>>{two, dropout, rank};
-    }
     constexpr double root() const {  // of the width, by Newton's steps, for std::sqrt is no constant expression
         double r = static_cast<double>(width);
         for (int i = 0; i < 60; ++i) r = (r + static_cast<double>(width) / r) / 2;
