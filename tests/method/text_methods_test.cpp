@@ -151,7 +151,7 @@ TEST_CASE("accuracy of words leaves out the marks of a vocabulary; perplexity is
     const auto pool = data::Dataset::own(std::vector<std::int32_t>(6), std::vector<std::int32_t>{1, 3, -1, 2, 5, 1}, 6, 3);
     const std::vector<Index> both{0, 1};
     std::vector<double> says(2 * 3 * 6, std::log(0.1));
-    for (const std::size_t at : {0 * 6 + 1, 1 * 6 + 3, 2 * 6 + 4, 3 * 6 + 1, 4 * 6 + 5, 5 * 6 + 1}) says[at] = std::log(0.5);
+    for (const std::size_t at : {0u * 6 + 1, 1u * 6 + 3, 2u * 6 + 4, 3u * 6 + 1, 4u * 6 + 5, 5u * 6 + 1}) says[at] = std::log(0.5);
     const auto judged = [&](const data::Dataset& examples) {
         Judgement to;
         judge_classes(Batch<double>(examples.examples(), both), In<double>(says), to);

@@ -86,7 +86,7 @@ using Names = std::vector<std::string>;
 // What a user writes: where the parameters are, the loss with its gradient, and a prediction.
 struct Mine {
     using Real = double;
-    static constexpr Offers offers{};
+    [[maybe_unused]] static constexpr Offers offers{};
     static constexpr std::array<Segment, 1> segments{Segment{.name = "w", .shape = {2, 1, 1, 1}, .fan_in = 2}};
     Layout layout() const { return segments; }
     std::size_t outputs() const { return 1; }
@@ -106,7 +106,7 @@ static_assert(!FusedModel<Mine> && !InitializedModel<Mine> && !CountedModel<Mine
 // Near-misses: Mine with one thing wrong.
 struct Unreal : Mine {
     using Real = int;
-    static constexpr Offers offers{};
+    [[maybe_unused]] static constexpr Offers offers{};
 };
 struct Unplaced : Mine {
     int layout() const { return 0; }

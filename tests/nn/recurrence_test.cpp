@@ -148,8 +148,8 @@ TEST_CASE("an LSTM cell in a recurrence is the LSTM layer") {
                x = toy_numbers<double>(batch * steps * in, 5), dy = toy_numbers<double>(batch * steps * hidden, 6);
     std::vector<double> joined, apart(ih);
     for (std::size_t r = 0; r < all; ++r) {
-        joined.insert(joined.end(), ih.begin() + r * in, ih.begin() + (r + 1) * in);
-        joined.insert(joined.end(), hh.begin() + r * hidden, hh.begin() + (r + 1) * hidden);
+        joined.insert(joined.end(), ih.data() + r * in, ih.data() + (r + 1) * in);
+        joined.insert(joined.end(), hh.data() + r * hidden, hh.data() + (r + 1) * hidden);
     }
     for (std::size_t r = 0; r < all; ++r) joined.push_back(b1[r] + b2[r]);
     for (const auto& part : {hh, b1, b2}) apart.insert(apart.end(), part.begin(), part.end());
