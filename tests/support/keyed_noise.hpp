@@ -7,7 +7,7 @@
 namespace tessera::support {
 
 struct KeyedNoise : privacy::Noise {
-    KeyedNoise() : Noise{privacy::Source::keyed} {}
+    constexpr KeyedNoise() : Noise{privacy::Source::keyed} {}
 };
 
 }  // namespace tessera::support
