@@ -43,7 +43,8 @@ struct Partial {
     auto visit(const Site<M>& at, const Vec<real<M>>& u, Client<real<M>>& me) const {
         constexpr bool ordered = detail::OrderOf<Order, M>;
         static_assert(ordered,
-                      "tessera::Partial: an order is callable as order(site, w, own, common) const");
+                      "tessera::Partial: an order is callable as "
+                      "order(site, w, own, common) const");
         auto w = detail::joined(own, at, u, me.v);
         const Where mine = on(own, *at.model, at.id), common = off(own, *at.model);
         order(at, w, mine, common);
