@@ -219,6 +219,9 @@ TEST_CASE("a training and a test file: one set of classes, words and columns, wh
     const std::array<CsvPart, 2> other{{{"a,y\n1,b\n", "train.csv"}, {"b,y\n1,b\n", "test.csv"}}};
     CHECK_THROWS_WITH_AS(decode_csv(other, {.label = "y"}),
                          Contains("test.csv: line 1: there is no column 'a', which train.csv has"), IoError);
+    const std::array<CsvPart, 2> more{{{"a,y\n1,b\n", "train.csv"}, {"y,b,a\nb,1,1\n", "test.csv"}}};
+    CHECK_THROWS_WITH_AS(decode_csv(more, {.label = "y"}),
+                         Contains("test.csv: line 1: there is a column 'b', which train.csv has not"), IoError);
 }
 
 TEST_CASE("a header of two hundred thousand columns is read in one go") {

@@ -213,7 +213,8 @@ private:
         for (std::size_t c = 0; c < header.size(); ++c)
             if (!names.emplace(header[c], c).second) in.refuse("two columns are called " + in_quotes(header[c]));
         refuse_unless_names(in, header, text);
-        std::vector<std::size_t> places(header.size());
+        constexpr std::size_t nowhere = ~std::size_t{0};
+        std::vector<std::size_t> places(header.size(), nowhere);
         if (columns_.empty()) {
             make_columns(in, header, names);
             for (std::size_t c = 0; c < header.size(); ++c) places[c] = c;
@@ -225,9 +226,9 @@ private:
             else if (columns_[k].use != Use::nothing)
                 in.refuse("there is no column " + in_quotes(columns_[k].name) + ", which " + name_ + " has");
         }
-        for (const auto& name : header)
-            if (std::ranges::find(columns_, name, &CsvColumn::name) == columns_.end())
-                in.refuse("there is a column " + in_quotes(name) + ", which " + name_ + " has not");
+        for (std::size_t c = 0; c < header.size(); ++c)
+            if (places[c] == nowhere)
+                in.refuse("there is a column " + in_quotes(header[c]) + ", which " + name_ + " has not");
         return places;
     }
     void make_columns(const CsvText& in, const std::vector<std::string>& header,

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -123,7 +123,7 @@ private:
     std::uint64_t written_ = 0;
     std::set<std::uint32_t> in_file_{};  // places of states whose checksum is wrong
     std::set<std::pair<std::uint32_t, std::uint32_t>> damaged_{};
-    std::unordered_map<Id, Last> index_{};
+    std::map<Id, Last> index_{};  // in order, so that faults are told in order
 };
 
 }  // namespace detail
