@@ -340,7 +340,8 @@ TEST_CASE("teachers and student are computed in pieces that any number of worker
     auto fold = few;
     fold.kd_steps = 50;
     const auto long_alone = hub.folded(fold, uploads);
-    hub.workspace.team = Team(4, backwards);
+    CrewBy crew(4, backwards);
+    const Crew::Use use(&crew);
     CHECK(same_bits(hub.folded(few, uploads), alone));
     CHECK(same_bits(hub.folded(fold, uploads), long_alone));
     CHECK(pieces >= 3);

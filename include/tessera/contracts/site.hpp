@@ -10,7 +10,6 @@
 #include <string_view>
 #include <utility>
 
-#include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/model.hpp>
 #include <tessera/contracts/plan.hpp>
 #include <tessera/contracts/private.hpp>
@@ -39,7 +38,6 @@ template <class R>
 struct Workspace {
     Vec<R> gradient;
     Tally tally;
-    Team team{};  // of the hub, while a round closes
     Vec<Spent> spent{};  // by the noisy steps of a visit
 };
 

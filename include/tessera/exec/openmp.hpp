@@ -37,8 +37,8 @@ inline void set_floating_mode(unsigned) {}
 inline void pause() {}
 #endif
 
-// The helpers of one thread.
-class Helpers final : public Crew {
+// The idle threads lent to one that has a task.
+class LentThreads final : public Crew {
 public:
     void expect(std::size_t helpers) { helpers_ = helpers; }
 
@@ -132,12 +132,12 @@ private:
             }
         };
         if (tasks > 0 && tasks < threads) {
-            Vec<detail::Helpers> crews(tasks);
+            Vec<detail::LentThreads> crews(tasks);
 #pragma omp parallel num_threads(static_cast<int>(threads))
             {
                 const auto team = static_cast<std::size_t>(omp_get_num_threads()), leaders = std::min(tasks, team);
                 const auto me = static_cast<std::size_t>(omp_get_thread_num());
-                detail::Helpers& crew = crews[me % leaders];
+                detail::LentThreads& crew = crews[me % leaders];
                 if (me < leaders) {
                     crew.expect((team - 1 - me) / leaders);
                     const Crew::Use use(me + leaders < team ? &crew : nullptr);

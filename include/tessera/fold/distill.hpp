@@ -26,6 +26,7 @@
 
 #include <tessera/contracts/judgement.hpp>
 #include <tessera/contracts/fold.hpp>
+#include <tessera/core/crew.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
 #include <tessera/fold/mean.hpp>
@@ -84,8 +85,7 @@ struct Distill {
         all.q.resize(all.ids.size() * each);
         double total = 0;
         for (const auto& row : rows) total += weighted ? row.weight : 1;
-        const Team team = hub.workspace ? hub.workspace->team : Team{};
-        team.for_each((all.ids.size() + chunk - 1) / chunk, [&](std::size_t piece) {
+        Crew::for_each((all.ids.size() + chunk - 1) / chunk, [&](std::size_t piece) {
             const std::size_t begin = piece * chunk, count = std::min(chunk, all.ids.size() - begin);
             const Batch<R> batch(*hub.examples, std::span<const Index>(all.ids).subspan(begin, count));
             const Out<R> out = Out<R>(all.q).subspan(begin * each, count * each);

@@ -14,6 +14,7 @@
 #include <cstddef>
 
 #include <tessera/contracts/fold.hpp>
+#include <tessera/core/crew.hpp>
 #include <tessera/core/offers.hpp>
 #include <tessera/kernels/mean.hpp>
 
@@ -78,15 +79,14 @@ struct Mean {
     }
 
     // The same sums, a tile of coordinates at a time, many rows at once; pieces of the vector know nothing of each
-    // other and go to the hub's team where there is a millisecond's work for each.
+    // other and go to the crew where there is a millisecond's work for each.
     template <class M>
-    void fold(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         const auto flat = flattened(rows);
         const kernels::MeanPlan<real<M>> plan(flat);
-        const Team team = hub.workspace ? hub.workspace->team : Team{};
         const std::size_t tiles = (w.size() + kernels::mean_tile - 1) / kernels::mean_tile;
-        const std::size_t pieces = std::clamp<std::size_t>(w.size() * rows.size() >> 22, 1, team.size());
-        team.for_each(pieces, [&](std::size_t p) {
+        const std::size_t pieces = std::clamp<std::size_t>(w.size() * rows.size() >> 22, 1, Crew::size());
+        Crew::for_each(pieces, [&](std::size_t p) {
             plan.run(w.data(), tiles * p / pieces * kernels::mean_tile,
                      std::min(w.size(), tiles * (p + 1) / pieces * kernels::mean_tile));
         });

@@ -13,6 +13,7 @@
 #include <cstddef>
 
 #include <tessera/contracts/fold.hpp>
+#include <tessera/core/crew.hpp>
 #include <tessera/core/offers.hpp>
 #include <tessera/kernels/mean.hpp>
 
@@ -53,13 +54,12 @@ struct OwnersMean {
         if (sum.largest > 0) divide(sum.values.data(), sum.totals.data(), w.data(), w.size());
     }
 
-    // The same sums, a tile of coordinates at a time; pieces go to the hub's team as in Mean.
+    // The same sums, a tile of coordinates at a time; pieces go to the crew as in Mean.
     template <class M>
-    void fold(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
-        const Team team = hub.workspace ? hub.workspace->team : Team{};
+    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         const std::size_t tiles = (w.size() + tile - 1) / tile;
-        const std::size_t pieces = std::clamp<std::size_t>(w.size() * rows.size() >> 22, 1, team.size());
-        team.for_each(pieces, [&](std::size_t p) {
+        const std::size_t pieces = std::clamp<std::size_t>(w.size() * rows.size() >> 22, 1, Crew::size());
+        Crew::for_each(pieces, [&](std::size_t p) {
             fold_piece<real<M>>(w, rows, tiles * p / pieces * tile,
                                 std::min(w.size(), tiles * (p + 1) / pieces * tile));
         });

@@ -53,7 +53,7 @@ struct PFedHn {
         auto along = server.slopes(ups);
         along.clip(hyper_clip);
         kernels::UpdateNumbers<R> sgd{R(hyper_rate), R(hyper_decay), R(0), R(hyper_momentum)};
-        server.network.descend(along, sgd, hub.workspace->team);
+        server.network.descend(along, sgd);
         sgd.rate = static_cast<R>(hyper_rate * embedding_pace);
         for (std::size_t i = 0; i < ups.size(); ++i)
             server.embeddings[ups[i].from].descend(along.embedding(i), sgd);

@@ -23,6 +23,7 @@
 #include <tessera/contracts/store.hpp>
 #include <tessera/core/arena.hpp>
 #include <tessera/core/clock.hpp>
+#include <tessera/core/crew.hpp>
 #include <tessera/core/denormals.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/exec/serial.hpp>
@@ -122,7 +123,8 @@ public:
                     piece(task);
                 });
             };
-            report.outcome = server_.close_round(Team(executor.concurrency(), pieces), [&](const Outcome& outcome) {
+            CrewBy crew(executor.concurrency(), pieces);
+            report.outcome = server_.close_round(&crew, [&](const Outcome& outcome) {
                 if (store_.outside()) write_states(plan, visits, outcome);
             });
         } catch (...) {

@@ -29,6 +29,7 @@
 #include <tessera/contracts/plan.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/client_data.hpp>
+#include <tessera/core/crew.hpp>
 #include <tessera/core/denormals.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/io/message.hpp>
@@ -146,16 +147,17 @@ public:
         }
     }
 
-    Outcome close_round(const Team& team = {}) {
-        return close_round(team, [](const Outcome&) {});
+    Outcome close_round() {
+        return close_round(nullptr, [](const Outcome&) {});
     }
+    // The crew helps with large sums; null: the calling thread, alone.
     // last(outcome) is called when all is known and nothing is changed; what it throws leaves the round open.
     template <class Last>
-    Outcome close_round(const Team& team, Last&& last) {
+    Outcome close_round(Crew* crew, Last&& last) {
         const std::unique_lock hold(*gate_);
         if (!open_) throw Error("close_round: no round is open; open_round comes first");
         const FlushDenormals flush;
-        const Working working(workspace_, team);
+        const Crew::Use use(crew);
         Outcome result = outcome_;
         result.merged = result.verdicts[0];
         result.counted = quorate();
@@ -289,13 +291,6 @@ private:
         merge_at<detail::merger_t<Me>, M>(merger(), hub(), next, std::span<const Merged>(present));
     }
 
-    struct Working {  // the hub has a team only while a round closes
-        Working(Workspace<R>& w, const Team& team) : workspace(w) { workspace.team = team; }
-        Working(const Working&) = delete;
-        Working& operator=(const Working&) = delete;
-        ~Working() { workspace.team = {}; }
-        Workspace<R>& workspace;
-    };
     struct NoSums {};
     template <class Method, bool>
     struct SumsOf {

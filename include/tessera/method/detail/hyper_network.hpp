@@ -17,6 +17,7 @@
 #include <utility>
 
 #include <tessera/contracts/site.hpp>
+#include <tessera/core/crew.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/form.hpp>
 #include <tessera/kernels/dense.hpp>
@@ -114,14 +115,14 @@ struct HyperNetwork {
     }
 
     // A step along each gradient, one after the other. A few outputs go through all of them while their weights are in
-    // the cache; outputs know nothing of each other and go to the team where there is a millisecond's work for each.
-    void descend(const HyperSlopes<R>& along, const kernels::UpdateNumbers<R>& numbers, const Team& team) {
+    // the cache; outputs know nothing of each other and go to the crew where there is a millisecond's work for each.
+    void descend(const HyperSlopes<R>& along, const kernels::UpdateNumbers<R>& numbers) {
         constexpr std::size_t few = 64;
         const kernels::UpdatePulls<R> pulls{nullptr, nullptr, phi.speed()};
         for (std::size_t l = 0; l < layers(); ++l) {
             const std::size_t from = begin(l), blocks = (out(l) + few - 1) / few;
-            const std::size_t pieces = std::clamp<std::size_t>(along.rows * in(l) * out(l) >> 21, 1, team.size());
-            team.for_each(pieces, [&](std::size_t piece) {
+            const std::size_t pieces = std::clamp<std::size_t>(along.rows * in(l) * out(l) >> 21, 1, Crew::size());
+            Crew::for_each(pieces, [&](std::size_t piece) {
                 for (std::size_t b = blocks * piece / pieces; b < blocks * (piece + 1) / pieces; ++b)
                     for (std::size_t i = 0; i < along.rows; ++i) {
                         const R* input = along.row(along.inputs[l], i);
