@@ -50,7 +50,7 @@ std::vector<std::string> words_of(std::string_view text) {
 
 // Without what only says where outputs go.
 std::vector<std::string> without_outputs(const std::vector<std::string>& words) {
-    constexpr std::array<std::string_view, 9> named{"--json",   "--jsonl", "--csv",        "--report",
+    constexpr std::array<std::string_view, 10> named{"--json",   "--jsonl", "--csv", "--tensorboard",        "--report",
                                                     "--models", "--trace", "--checkpoint", "--checkpoint-every",
                                                     "--threads"};
     constexpr std::array<std::string_view, 4> bare{"--resume", "--quiet", "--trace-kernels", "--hits"};

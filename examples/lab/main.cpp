@@ -113,6 +113,7 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--json", o.json, "Write everything as JSON");
     command.add_option("--jsonl", o.jsonl, "Write the rounds as JSON, one a line");
     command.add_option("--csv", o.csv, "Write the rounds as CSV");
+    command.add_option("--tensorboard", o.tensorboard, "Write the rounds for TensorBoard, into a file whose name holds tfevents");
     command.add_option("--report", o.report, "Write a self-contained HTML report");
     command.add_option("--models", o.models, "Write the models (.npz or .safetensors)");
     command.add_option("--trace", o.trace, "Write where the time went, for chrome://tracing");

@@ -55,7 +55,7 @@ struct Options {
     std::string shift_dir;             // where these are files
     std::vector<std::string> augment;  // flip, crop:PIXELS, copies:COUNT
 
-    std::string json, jsonl, csv, report, models, trace, checkpoint, split_file;
+    std::string json, jsonl, csv, tensorboard, report, models, trace, checkpoint, split_file;
     bool split_unexplained = false;  // the split file is there and does not say how it was dealt
     std::size_t checkpoint_every = 10;
     std::string store = "memory";  // where clients' states rest: memory, or log, which is kept beside the checkpoints

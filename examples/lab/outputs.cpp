@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "outputs.hpp"
 
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <initializer_list>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include <tessera/io/file.hpp>
+#include <tessera/io/tensorboard.hpp>
 #include <tessera/report/analysis/runs.hpp>
 #include <tessera/report/csv.hpp>
 #include <tessera/report/html.hpp>
@@ -33,6 +35,11 @@ fs::path canonical(std::string path) {
     if (failed) return fs::path(path).lexically_normal();  // the working directory is gone, as whoever writes will say
     auto found = fs::weakly_canonical(whole, failed);
     return failed ? whole.lexically_normal() : found;
+}
+
+// Seconds since 1970, for TensorBoard's clock; no number of a run depends on it.
+double now() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -72,7 +79,7 @@ void check_places(const std::vector<Place>& written, const std::vector<Place>& r
 void check_places(const Options& o) {
     std::vector<Place> written, read;
     for (const auto& [flag, path] : std::initializer_list<std::pair<const char*, const std::string&>>{
-             {"--json", o.json}, {"--jsonl", o.jsonl}, {"--csv", o.csv}, {"--report", o.report}, {"--models", o.models},
+             {"--json", o.json}, {"--jsonl", o.jsonl}, {"--csv", o.csv}, {"--tensorboard", o.tensorboard}, {"--report", o.report}, {"--models", o.models},
              {"--trace", o.trace}, {"--checkpoint", o.checkpoint}, {"--split-file", o.split_file}})
         if (!path.empty()) written.push_back({flag, path});
     if (o.data)
@@ -87,7 +94,10 @@ void check_places(const Options& o) {
 void check_outputs(const Options& o) {
     if (!o.models.empty() && !o.models.ends_with(".npz") && !o.models.ends_with(".safetensors"))
         throw tessera::ConfigError("--models " + o.models + ": a file of models ends in .npz or .safetensors");
-    for (const auto* path : {&o.json, &o.jsonl, &o.csv, &o.report, &o.models, &o.trace}) {
+    if (!o.tensorboard.empty() && o.tensorboard.find("tfevents") == std::string::npos)
+        throw tessera::ConfigError("--tensorboard " + o.tensorboard + ": TensorBoard reads only files whose name holds tfevents, "
+                                   "as in runs/tfevents.fedavg");
+    for (const auto* path : {&o.json, &o.jsonl, &o.csv, &o.tensorboard, &o.report, &o.models, &o.trace}) {
         if (path->empty()) continue;
         tessera::io::check_writable(*path);
         tessera::io::sweep_beside(*path);
@@ -97,6 +107,8 @@ void check_outputs(const Options& o) {
 RoundFiles::RoundFiles(const Options& o) {
     if (!o.csv.empty()) csv_.emplace(Grown{tessera::io::GrowingFile(o.csv), std::string(rounds_csv_header)});
     if (!o.jsonl.empty()) jsonl_.emplace(Grown{tessera::io::GrowingFile(o.jsonl)});
+    if (!o.tensorboard.empty())
+        tensorboard_.emplace(Grown{tessera::io::GrowingFile(o.tensorboard), tessera::io::tensorboard_header(now())});
 }
 
 void RoundFiles::Grown::write() {
@@ -111,8 +123,9 @@ void RoundFiles::add(const std::vector<RoundRecord>& rounds) {
     for (const auto& round : rounds) {
         if (csv_) csv_->unwritten += to_csv(round);
         if (jsonl_) jsonl_->unwritten += to_json(round) + "\n";
+        if (tensorboard_) tensorboard_->unwritten += tessera::io::tensorboard_events(round, now());
     }
-    for (auto* grown : {&csv_, &jsonl_}) {
+    for (auto* grown : {&csv_, &jsonl_, &tensorboard_}) {
         if (!*grown) continue;
         try {
             (*grown)->write();
@@ -122,7 +135,7 @@ void RoundFiles::add(const std::vector<RoundRecord>& rounds) {
 }
 
 void RoundFiles::finish(FailedOutputs& failed) {
-    for (auto* grown : {&csv_, &jsonl_})
+    for (auto* grown : {&csv_, &jsonl_, &tensorboard_})
         if (*grown)
             failed.unless_written([&] {
                 if (!(*grown)->unwritten.empty()) (*grown)->write();

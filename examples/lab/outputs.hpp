@@ -66,7 +66,7 @@ void check_places(const Options& options);
 // Throws unless every file that is asked for could be written.
 void check_outputs(const Options& options);
 
-// The files that hold the rounds of one run, --csv and --jsonl. They grow with it: a round that was added is there
+// The files that hold the rounds of one run, --csv, --jsonl and --tensorboard. They grow with it: a round that was added is there
 // whatever becomes of the run.
 class RoundFiles {
 public:
@@ -83,7 +83,7 @@ private:
 
         void write();
     };
-    std::optional<Grown> csv_, jsonl_;
+    std::optional<Grown> csv_, jsonl_, tensorboard_;
 };
 // Files that hold the runs of all seeds.
 void write_together(const std::vector<tessera::report::RunRecord>& runs, const Options& options, FailedOutputs& failed);

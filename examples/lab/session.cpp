@@ -201,7 +201,8 @@ Session::Session(Stage stage, Configuration of_method, const Task& task, const t
         throw ConfigError("--per-round is " + std::to_string(*options().per_round) + ", but there are only " +
                           std::to_string(clients_.size()) + " clients");
     for (const auto& [name, value] : configuration_)
-        name_ += name + "=" + std::visit([](const auto& v) { return spelt(v); }, value.value()) + "\n";
+        if (name != "rounds")  // the federation says them where they decide a number
+            name_ += name + "=" + std::visit([](const auto& v) { return spelt(v); }, value.value()) + "\n";
     name_ += "kernels=" + std::string(tessera::kernels::active_name()) + "\n";
     // A checkpoint holds the evaluations so far, under this name.
     name_ += "--eval-also=" + in_words(options().evaluate_also) + "\n";
@@ -318,7 +319,13 @@ void Session::resume(const tessera::CheckpointDirectory& checkpoints) {
         throw tessera::IoError(options().checkpoint,
                                "the newest checkpoint cannot be read (" + resumed->refused.front() +
                                    "), and what its rounds spent of privacy stands nowhere else; begin a new run");
+    const auto& o = options();
+    if (rounds_done() > *o.rounds)
+        throw ConfigError("--rounds " + std::to_string(*o.rounds) + ": the checkpoint in " + o.checkpoint + " is of round " +
+                          std::to_string(rounds_done()) + " already; a run can be made longer, not shorter");
     history_ = tessera::decode<History>(resumed->notes);
+    for (auto& line : history_.lines)  // a shorter run judged its last round, which this one may pass by
+        if (!o.evaluates_after(static_cast<std::size_t>(line.round))) line.scores.clear(), line.coherence = tessera::report::absent;
     for (const auto& why : resumed->refused) {
         notes_.push_back("refused: " + why);
         std::fprintf(stderr, "tessera-lab: %s; using the checkpoint before it\n", why.c_str());

@@ -18,4 +18,5 @@
 #include <tessera/io/sequences.hpp>
 #include <tessera/io/split_file.hpp>
 #include <tessera/io/tensor.hpp>
+#include <tessera/io/tensorboard.hpp>
 #include <tessera/io/text.hpp>

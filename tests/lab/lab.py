@@ -148,6 +148,26 @@ def resume(program, folder):
     result = lab(program, *arguments, "--seed", "5", "--checkpoint", directory, "--resume")
     expect(result.returncode == 2 and "(it has seed=1, this run seed=5)" in result.stderr, f"another run: {result.stderr}")
     private_rounds(program, folder)
+    made_longer(program, folder)
+
+
+def made_longer(program, folder):
+    """A finished run goes on to more rounds and ends where a run that was planned so ends, in its figures too."""
+    arguments = [*SMALL, "--algorithm", "ditto", "--model", "dnn"]
+    whole, longer, directory = folder / "planned.json", folder / "longer.json", folder / "longer"
+    late = ["--eval-last", "2"]
+    ran(lab(program, *arguments, *late, "--rounds", "7", "--json", whole))
+    ran(lab(program, *arguments, *late, "--rounds", "4", "--json", longer, "--checkpoint", directory))
+    expect(final_hash(longer) != final_hash(whole), "four rounds end where seven do")
+    ran(lab(program, *arguments, *late, "--rounds", "7", "--json", longer, "--checkpoint", directory, "--resume"))
+    expect(final_hash(longer) == final_hash(whole), "made longer, the run has another state hash")
+    expect(history(longer) == history(whole), "made longer, the run has another history")
+    result = lab(program, *arguments, *late, "--rounds", "5", "--checkpoint", directory, "--resume")
+    expect(result.returncode == 2 and "made longer, not shorter" in result.stderr, f"made shorter: {result.stderr}")
+    planned = [*arguments, "--set", "decay=linear"]  # falls until the last planned round
+    ran(lab(program, *planned, "--rounds", "4", "--checkpoint", folder / "falling"))
+    result = lab(program, *planned, "--rounds", "7", "--checkpoint", folder / "falling", "--resume")
+    expect(result.returncode != 0 and "rounds=4" in result.stderr, f"a schedule reads the planned rounds: {result.stderr}")
 
 
 def states_in_a_log(program, folder):

@@ -160,6 +160,15 @@ TEST_CASE("settings, method, split and keys are the run's whatever the caller ca
     CHECK(says(refusal({}, {.seed = 3, .batch = 5, .rounds = 8}, data), "(it has seed=2, this run seed=3)"));
     CHECK(says(refusal({}, {.seed = 2, .batch = 9, .rounds = 8}, data), "(it has batch=5, this run batch=9)"));
     CHECK(says(refusal({.local = {.rate = 0.77}}, settings, data), "this run method.local.rate=0.77)"));
+    // The planned rounds decide no number unless something reads them: a run can be made longer.
+    CHECK(refusal({}, {.seed = 2, .batch = 5, .rounds = 80}, data) == "");
+    const FedAvg<> falling{.local = {.schedule = {.decay = rule::Decay::linear}}};
+    Federation<FedAvg<>, Net> planned{{}, data, falling, settings};
+    planned.run(1, sample::Uniform{3});
+    write_checkpoint(file, planned, "x");
+    CHECK(refusal(falling, settings, data) == "");
+    CHECK(says(refusal(falling, {.seed = 2, .batch = 5, .rounds = 80}, data), "(it has rounds=8, this run rounds=80)"));
+    write_checkpoint(file, run, "x");
     CHECK(says(refusal({}, settings, data, Vec<float>(run.setup().initial.size())), "first parameters="));
 
     auto split = data.split();

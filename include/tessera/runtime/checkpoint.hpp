@@ -71,7 +71,8 @@ inline constexpr std::string_view version_line = "library version", data_line = 
                                   split_line = "split and keys", public_line = "public data";
 
 // What the caller says of the run, then what the run says of itself: whatever decides its numbers and can be read off.
-// Uploads that are kept are not of it: they change no bit. Rows are hashed when it is first asked for, and not again.
+// Uploads that are kept are not of it: they change no bit. Nor are the planned rounds, unless something in the method
+// reads them, so a run can be made longer. Rows are hashed when it is first asked for, and not again.
 template <class Me, class M>
 std::string identity_of(const Federation<Me, M>& run, const std::string& configuration) {
     std::string text;
@@ -81,8 +82,9 @@ std::string identity_of(const Federation<Me, M>& run, const std::string& configu
     add(version_line, version);  // first: settings may have come and gone between versions
     text += configuration;
     if (text.back() != '\n') text += '\n';
+    const bool planned = reads_rounds(run.setup().method);
     for (const auto& [name, value] : settings_of(run.settings()))
-        if (name != "keep_uploads") add(name, value);
+        if (name != "keep_uploads" && (name != "rounds" || planned)) add(name, value);
     if constexpr (Reflectable<Me>)
         for (const auto& [name, value] : settings_of(run.setup().method)) add("method." + name, value);
     add(data_line, run.data().pool().fingerprint().hex());
