@@ -25,7 +25,7 @@ template <class R>
 std::vector<R> exponentials(const std::vector<R>& x) {
     std::vector<R> z(2 * x.size()), top(x.size()), sum(x.size()), out(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) z[2 * i + 1] = x[i];
-    kernels::softmax_rows(z.data(), x.size(), 2, top.data(), sum.data());
+    kernels::softmax_rows(z.data(), x.size(), 2, top.data(), sum.data(), nullptr);
     for (std::size_t i = 0; i < x.size(); ++i) out[i] = z[2 * i + 1];
     return out;
 }
@@ -71,7 +71,7 @@ TEST_CASE_TEMPLATE("softmax: rows of any length agree with the plain loop", R, f
                 auto exact = converted<Wide<R>>(z);
                 std::vector<R> top(rows), sum(rows);
                 std::vector<Wide<R>> exact_top(rows), exact_sum(rows);
-                kernels::softmax_rows(z.data(), rows, classes, top.data(), sum.data());
+                kernels::softmax_rows(z.data(), rows, classes, top.data(), sum.data(), nullptr);
                 kernels::reference::softmax_rows(exact.data(), rows, classes, exact_top.data(), exact_sum.data());
                 // The argument is at most 60 in size and rounded once, which moves its exponential by 60 roundings;
                 // the exponential itself has 2 ulp, or 4 roundings.
@@ -88,12 +88,12 @@ TEST_CASE_TEMPLATE("softmax: a row's bits do not depend on its place", R, float,
         const auto z = toy_numbers<R>(13 * 7, 1);
         auto together = z;
         std::vector<R> top(13), sum(13);
-        kernels::softmax_rows(together.data(), 13, 7, top.data(), sum.data());
+        kernels::softmax_rows(together.data(), 13, 7, top.data(), sum.data(), nullptr);
         for (std::size_t i = 0; i < 13; ++i) {
             std::vector<R> alone(z.begin() + static_cast<std::ptrdiff_t>(7 * i),
                                  z.begin() + static_cast<std::ptrdiff_t>(7 * i + 7));
             R own_top = 0, own_sum = 0;
-            kernels::softmax_rows(alone.data(), 1, 7, &own_top, &own_sum);
+            kernels::softmax_rows(alone.data(), 1, 7, &own_top, &own_sum, nullptr);
             CHECK(own_sum == sum[i]);
             CHECK(std::equal(alone.begin(), alone.end(), together.begin() + static_cast<std::ptrdiff_t>(7 * i)));
         }
@@ -104,7 +104,7 @@ TEST_CASE_TEMPLATE("softmax: a NaN among the outputs is not hidden", R, float, d
     for_each_kernel_set([](std::string_view set) {
         CAPTURE(set);
         std::vector<R> z{1, std::numeric_limits<R>::quiet_NaN(), 0, 2}, top(1), sum(1);
-        kernels::softmax_rows(z.data(), 1, 4, top.data(), sum.data());
+        kernels::softmax_rows(z.data(), 1, 4, top.data(), sum.data(), nullptr);
         CHECK(std::isnan(sum[0]));
     });
 }

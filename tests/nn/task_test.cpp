@@ -50,7 +50,7 @@ double one_label(const Batch<R>& batch, Out<R> z) {
     const R share = R(1) / static_cast<R>(rows);
     Scratch<R> chosen(rows), top(rows), sum(rows);
     for (std::size_t i = 0; i < rows; ++i) chosen[i] = z[i * classes + batch.label(i)];
-    kernels::softmax_rows(z.data(), rows, classes, top.data(), sum.data());
+    kernels::softmax_rows(z.data(), rows, classes, top.data(), sum.data(), nullptr);
     double loss = 0;
     for (std::size_t i = 0; i < rows; ++i) {
         const R scale = batch.weight(i) * share, part = scale / sum[i];

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include <tessera/kernels/vector.hpp>
 
@@ -60,22 +61,85 @@ TESSERA_INLINE void exponentials(R* x, std::size_t n) {
     }
 }
 
-// z[b][.] <- exp(z[b][.] - top[b]) with top[b] the largest of the row, sum[b] what they add up to.
-template <class R, std::size_t Bytes>
-TESSERA_INLINE void softmax_rows_body(R* z, std::size_t batch, std::size_t classes, R* top, R* sum) {
-    for (std::size_t b = 0; b < batch; ++b) {
-        R* row = z + b * classes;
-        R most = row[0];
-        for (std::size_t c = 1; c < classes; ++c) most = row[c] > most ? row[c] : most;
-        for (std::size_t c = 0; c < classes; ++c) row[c] -= most;
-        top[b] = most;
+// f<bytes of a register>() for the widest registers that a row of n numbers fills; one number is the narrowest.
+template <class R, std::size_t Bytes, class F>
+TESSERA_INLINE void by_width(std::size_t n, const F& f) {
+    if constexpr (Bytes > sizeof(R))
+        if (n < VectorOf<R, Bytes>::lanes) return by_width<R, (Bytes > 16 ? Bytes / 2 : sizeof(R))>(n, f);
+    f.template operator()<Bytes>();
+}
+// f(register, by(row)), which may change it, over rows of n numbers. The last one of a row reaches back, so it is read
+// before others are written.
+template <class R, std::size_t Bytes, class By, class F>
+TESSERA_INLINE void change_rows(R* z, std::size_t batch, std::size_t n, const By& by, const F& f) {
+    by_width<R, Bytes>(n, [&]<std::size_t Wide>() __attribute__((always_inline)) {
+        using Vec = V<R, Wide>;
+        constexpr std::size_t lanes = VectorOf<R, Wide>::lanes;
+        for (std::size_t b = 0; b < batch; ++b, z += n) {
+            const R number = by(b);
+            Held<R, Wide> last = *reinterpret_cast<const Vec*>(z + n - lanes);
+            for (std::size_t c = 0; c + lanes < n; c += lanes) {
+                Held<R, Wide> v = *reinterpret_cast<const Vec*>(z + c);
+                f(v, number);
+                *reinterpret_cast<Vec*>(z + c) = v;
+            }
+            f(last, number);
+            *reinterpret_cast<Vec*>(z + n - lanes) = last;
+        }
+    });
+}
+template <class R, std::size_t Bytes, std::size_t Width, std::size_t... Lane>
+TESSERA_INLINE R largest_lane(const Held<R, Bytes>& v, std::index_sequence<Lane...> lanes) {
+    if constexpr (Width > 0) {
+        const Held<R, Bytes> other = __builtin_shufflevector(v, v, (Lane ^ Width)...);
+        const Held<R, Bytes> most = v > other ? v : other;
+        return largest_lane<R, Bytes, Width / 2>(most, lanes);
+    } else {
+        return v[0];
     }
+}
+
+// z[b][.] -= by[b]
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void lower_rows_body(R* z, std::size_t batch, std::size_t classes, const R* by) {
+    change_rows<R, Bytes>(
+        z, batch, classes, [=](std::size_t b) __attribute__((always_inline)) { return by[b]; },
+        [](auto& v, R less) __attribute__((always_inline)) { v -= less; });
+}
+
+// z[b][.] <- exp(z[b][.] - top[b]) with top[b] the largest of the row, sum[b] what they add up to; with `scale`, times
+// scale[b] / sum[b].
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void softmax_rows_body(R* z, std::size_t batch, std::size_t classes, R* top, R* sum, const R* scale) {
+    by_width<R, Bytes>(classes, [&]<std::size_t Wide>() __attribute__((always_inline)) {
+        using Vec = V<R, Wide>;
+        constexpr std::size_t lanes = VectorOf<R, Wide>::lanes;
+        const R* row = z;
+        for (std::size_t b = 0; b < batch; ++b, row += classes) {
+            Held<R, Wide> most = *reinterpret_cast<const Vec*>(row + classes - lanes);
+            for (std::size_t c = 0; c + lanes < classes; c += lanes) {
+                const Held<R, Wide> v = *reinterpret_cast<const Vec*>(row + c);
+                most = v > most ? v : most;
+            }
+            top[b] = largest_lane<R, Wide, lanes / 2>(most, std::make_index_sequence<lanes>{});
+        }
+    });
+    lower_rows_body<R, Bytes>(z, batch, classes, top);
     exponentials<R, Bytes>(z, batch * classes);
-    for (std::size_t b = 0; b < batch; ++b) {
+    const R* row = z;
+    for (std::size_t b = 0; b < batch; ++b, row += classes) {
         R total = 0;
-        for (std::size_t c = 0; c < classes; ++c) total += z[b * classes + c];
+#pragma GCC unroll 8
+        for (std::size_t c = 0; c < classes; ++c) {
+            total += row[c];
+            unfused(total);  // GCC would add up in order from shuffled registers: three times the instructions
+        }
         sum[b] = total;
     }
+    if (!scale) return;
+    change_rows<R, Bytes>(
+        z, batch, classes, [=](std::size_t b) __attribute__((always_inline)) { return scale[b] / sum[b]; },
+        [](auto& v, R part) __attribute__((always_inline)) { v *= part; });
 }
 
 // y = x where x > 0, slope * x elsewhere; slope 0 gives exactly 0.
@@ -107,11 +171,14 @@ TESSERA_INLINE void leaky_relu_gradient_body(const R* x, const R* dy, R* dx, std
 
 }  // namespace detail
 
-#define TESSERA_SOFTMAX_KERNELS(R)                                                                         \
-    TESSERA_DISPATCH(softmax_rows, R, (R * z, std::size_t batch, std::size_t classes, R* top, R* sum),     \
-                     (z, batch, classes, top, sum))                                                        \
-    TESSERA_DISPATCH(leaky_relu, R, (const R* x, R* y, std::size_t n, R slope), (x, y, n, slope))          \
-    TESSERA_DISPATCH(leaky_relu_gradient, R, (const R* x, const R* dy, R* dx, std::size_t n, R slope),     \
+#define TESSERA_SOFTMAX_KERNELS(R)                                                                               \
+    TESSERA_DISPATCH(softmax_rows, R,                                                                            \
+                     (R * z, std::size_t batch, std::size_t classes, R* top, R* sum, const R* scale),            \
+                     (z, batch, classes, top, sum, scale))                                                       \
+    TESSERA_DISPATCH(lower_rows, R, (R * z, std::size_t batch, std::size_t classes, const R* by),                \
+                     (z, batch, classes, by))                                                                    \
+    TESSERA_DISPATCH(leaky_relu, R, (const R* x, R* y, std::size_t n, R slope), (x, y, n, slope))                \
+    TESSERA_DISPATCH(leaky_relu_gradient, R, (const R* x, const R* dy, R* dx, std::size_t n, R slope),           \
                      (x, dy, dx, n, slope))
 TESSERA_SOFTMAX_KERNELS(float)
 TESSERA_SOFTMAX_KERNELS(double)

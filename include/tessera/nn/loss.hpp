@@ -30,14 +30,12 @@ namespace tessera::nn {
 template <class R>
 void log_softmax(Out<R> z, std::size_t classes) {
     const std::size_t rows = classes > 0 ? z.size() / classes : 0;
-    Scratch<R> exponentials(z.size()), top(rows), sum(rows);
-    std::copy(z.begin(), z.end(), exponentials.begin());
-    kernels::softmax_rows(exponentials.data(), rows, classes, top.data(), sum.data());
-    for (std::size_t i = 0; i < rows; ++i) {
-        const R log_sum = top[i] + std::log(sum[i]);
-        R* row = z.data() + i * classes;
-        for (std::size_t c = 0; c < classes; ++c) row[c] -= log_sum;
-    }
+    const Scratch<R> room(z.size() + 2 * rows);
+    R *exponentials = room.data(), *top = exponentials + z.size(), *sum = top + rows;
+    std::copy(z.begin(), z.end(), exponentials);
+    kernels::softmax_rows(exponentials, rows, classes, top, sum, nullptr);
+    for (std::size_t i = 0; i < rows; ++i) top[i] += std::log(sum[i]);
+    kernels::lower_rows(z.data(), rows, classes, top);
 }
 template <class R>
 void log_softmax(Out<R> row) {
@@ -63,34 +61,34 @@ struct SoftmaxCrossEntropy {
         if (batch.size() == 0) return 0;
         const std::size_t each = how.positions, rows = batch.size() * each, classes = z.size() / rows;
         check(batch.examples(), z.size() / batch.size(), how.positions);
-        Scratch<R> chosen(rows), top(rows), sum(rows);
-        Scratch<std::int32_t> named(rows);
+        const Scratch<R> room(4 * rows);
+        R *chosen = room.data(), *scales = chosen + rows, *top = scales + rows, *sum = top + rows;
+        const Scratch<std::int32_t> named(rows);
         std::size_t labels = 0;
         for (std::size_t i = 0, r = 0; i < batch.size(); ++i)
             for (std::size_t t = 0; t < each; ++t, ++r) {
                 const std::int32_t label = named[r] = batch.label(i, t);
                 labels += label >= 0;
                 chosen[r] = label < 0 ? R(0) : z[r * classes + static_cast<std::size_t>(label)];
+                scales[r] = batch.weight(i);
             }
         const R share = R(1) / static_cast<R>(how.alone ? batch.size() : labels);
-        kernels::softmax_rows(z.data(), rows, classes, top.data(), sum.data());
+        for (std::size_t r = 0; r < rows; ++r) {
+            scales[r] *= share;
+            if (how.alone && each > 1)
+                scales[r] /= static_cast<R>(std::max<std::size_t>(1, batch.labelled(r / each)));
+        }
+        kernels::softmax_rows(z.data(), rows, classes, top, sum, scales);
         double loss = 0;
-        R* row = z.data();
-        for (std::size_t i = 0, r = 0; i < batch.size(); ++i) {
-            R scale = batch.weight(i) * share;
-            if (how.alone && each > 1) scale /= static_cast<R>(std::max<std::size_t>(1, batch.labelled(i)));
-            for (std::size_t t = 0; t < each; ++t, ++r, row += classes) {
-                const std::int32_t label = named[r];
-                if (label < 0) {
-                    std::fill_n(row, classes, R(0));
-                    continue;
-                }
-                const R part = scale / sum[r];
-                loss += static_cast<double>(scale) *
-                        (std::log(static_cast<double>(sum[r])) - static_cast<double>(chosen[r] - top[r]));
-                for (std::size_t c = 0; c < classes; ++c) row[c] *= part;
-                row[label] -= scale;
+        for (std::size_t r = 0; r < rows; ++r) {
+            R* row = z.data() + r * classes;
+            if (named[r] < 0) {
+                std::fill_n(row, classes, R(0));
+                continue;
             }
+            loss += static_cast<double>(scales[r]) *
+                    (std::log(static_cast<double>(sum[r])) - static_cast<double>(chosen[r] - top[r]));
+            row[named[r]] -= scales[r];
         }
         return loss;
     }

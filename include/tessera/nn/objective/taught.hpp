@@ -45,7 +45,7 @@ struct Softening {
         const std::size_t rows = outputs > 0 ? z.size() / outputs : 0;
         if (logs) std::copy(z.begin(), z.end(), logs);
         Scratch<R> top(rows), sum(rows);
-        kernels::softmax_rows(z.data(), rows, outputs, top.data(), sum.data());
+        kernels::softmax_rows(z.data(), rows, outputs, top.data(), sum.data(), nullptr);
         for (std::size_t i = 0; i < rows; ++i)
             for (std::size_t c = i * outputs; c < (i + 1) * outputs; ++c) {
                 z[c] /= sum[i];
