@@ -72,13 +72,15 @@ struct Cut {
     }
 };
 
-// y = (x(0), x(1)), a vector.
+// y = (x(0), x(1)): of two sequences of one length position by position, else a vector.
 struct Concatenate {
     static constexpr Offers offers = offer::nothing;
 
     constexpr void infer(Spec& s) const {
         s.expect(s.inputs == 2, "nn::Concatenate: it joins two values");
-        s.out = Shape(s.in[0].size() + s.in[1].size());
+        const bool sequences = s.in[0].rank == 2 && s.in[1].rank == 2 && s.in[0].positions() == s.in[1].positions();
+        s.out = sequences ? Shape(s.in[0].positions(), s.in[0].width() + s.in[1].width())
+                          : Shape(s.in[0].size() + s.in[1].size());
         s.backward_reads = Reads::nothing;
     }
     template <class R>
@@ -98,10 +100,10 @@ private:
     // f(input, where its row begins, where in y, numbers) for each row of both
     template <class R, class F>
     static void each(const Pass<R>& p, const F& f) {
-        const std::size_t left = p.in(0).size(), right = p.in(1).size();
-        for (std::size_t b = 0; b < p.batch; ++b) {
-            f(0, b * left, b * (left + right), left);
-            f(1, b * right, b * (left + right) + left, right);
+        const std::size_t rows = p.out().positions(), left = p.in(0).size() / rows, right = p.in(1).size() / rows;
+        for (std::size_t r = 0; r < p.batch * rows; ++r) {
+            f(0, r * left, r * (left + right), left);
+            f(1, r * right, r * (left + right) + left, right);
         }
     }
 };

@@ -5,7 +5,6 @@
 //   Positions{}         y_t = x_t + p_t, a learnt row for each position
 //   Bias{}              y_t = x_t + b, the same at every position
 //   Reverse{}           the last position first
-//   Beside{}            two sequences of one length side by side: y_t = (a_t, b_t)
 //   WordScores{words}   y_t = E x_t with the table E of an Embedding of that width; tie both and they share it
 //
 //   last_position()     what stands at the last one, as a vector
@@ -132,40 +131,6 @@ private:
     }
 };
 
-struct Beside {
-    static constexpr Offers offers = offer::nothing;
-
-    constexpr void infer(Spec& s) const {
-        s.expect(s.inputs == 2 && s.in[0].rank == 2 && s.in[1].rank == 2 && s.in[0].positions() == s.in[1].positions(),
-                 "nn::Beside: it joins two sequences of one length");
-        s.out = Shape(s.in[0].positions(), s.in[0].width() + s.in[1].width());
-        s.backward_reads = Reads::nothing;
-    }
-    template <class R>
-    void forward(const Pass<R>& p) const {
-        each(p, [&](std::size_t k, std::size_t from, std::size_t to, std::size_t n) {
-            std::copy_n(p.x(k) + from, n, p.y + to);
-        });
-    }
-    template <class R>
-    void backward(const Pass<R>& p) const {
-        each(p, [&](std::size_t k, std::size_t from, std::size_t to, std::size_t n) {
-            if (p.dx(k)) std::copy_n(p.dy + to, n, p.dx(k) + from);
-        });
-    }
-
-private:
-    // f(input, where its row begins, where in y, numbers) for each row of both
-    template <class R, class F>
-    static void each(const Pass<R>& p, const F& f) {
-        const std::size_t left = p.in(0).width(), right = p.in(1).width();
-        for (std::size_t row = 0; row < p.batch * p.out().positions(); ++row) {
-            f(0, row * left, row * (left + right), left);
-            f(1, row * right, row * (left + right) + left, right);
-        }
-    }
-};
-
 struct WordScores {
     std::size_t words = 1;
 
@@ -232,7 +197,7 @@ struct BothWays {
     constexpr int add(B& to, int v) const {
         const int onward = to.part(0, "forward", inner, v);
         const int back = to.part(1, "backward", inner, to.put(Reverse{}, std::array{v}));
-        return to.put(Beside{}, std::array{onward, to.put(Reverse{}, std::array{back})});
+        return to.put(Concatenate{}, std::array{onward, to.put(Reverse{}, std::array{back})});
     }
 };
 template <class Inner>
