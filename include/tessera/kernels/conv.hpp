@@ -19,6 +19,7 @@
 #include <utility>
 
 #include <tessera/core/arena.hpp>
+#include <tessera/core/crew.hpp>
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/sparse_blocks.hpp>
 #include <tessera/kernels/vector.hpp>
@@ -128,6 +129,17 @@ TESSERA_INLINE void from_columns_body(const R* matrix, R* image, ConvShape s) {
 TESSERA_CONV_KERNELS(float)
 TESSERA_CONV_KERNELS(double)
 #undef TESSERA_CONV_KERNELS
+
+namespace detail {
+
+// work(piece) by the crew, if a layer has so many multiplications that it is worth calling: 26 us of an AVX-512 core.
+template <class Work>
+void by_crew(std::size_t multiplications, std::size_t pieces, const Work& work) {
+    if (multiplications >= std::size_t{1} << 21) return Crew::for_each(pieces, work);
+    for (std::size_t piece = 0; piece < pieces; ++piece) work(piece);
+}
+
+}  // namespace detail
 
 inline constexpr std::size_t matrix_slack = 16;  // numbers of the widest register
 

@@ -47,13 +47,6 @@ struct WinogradSizes {
     }
 };
 
-// work(piece) by the crew, if a layer has so many multiplications that it is worth calling: 26 us of an AVX-512 core.
-template <class Work>
-void by_crew(std::size_t multiplications, std::size_t pieces, const Work& work) {
-    if (multiplications >= std::size_t{1} << 21) return Crew::for_each(pieces, work);
-    for (std::size_t piece = 0; piece < pieces; ++piece) work(piece);
-}
-
 // dbias[o] = the sum of plane o of dy over all images.
 inline void bias_gradient_of_planes(const float* dy, float* dbias, std::size_t batch, std::size_t out,
                                     std::size_t pixels) {

@@ -17,5 +17,6 @@
 #include <tessera/kernels/select.hpp>
 #include <tessera/kernels/softmax.hpp>
 #include <tessera/kernels/sparse.hpp>
+#include <tessera/kernels/sparse_conv.hpp>
 #include <tessera/kernels/vector.hpp>
 #include <tessera/kernels/winograd.hpp>

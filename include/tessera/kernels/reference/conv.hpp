@@ -7,18 +7,21 @@
 
 namespace tessera::kernels::reference {
 
+// f(place in y of one channel, place in the image) where this tap does not meet the margin
+template <class Shape, class F>
+void each_place(const Shape& s, std::size_t tap, const F& f) {
+    const std::size_t square = s.kernel * s.kernel, c = tap / square, i = tap % square / s.kernel, j = tap % s.kernel;
+    for (std::size_t p = 0; p < s.pixels(); ++p) {
+        const std::size_t row = p / s.columns() * s.stride + i, column = p % s.columns() * s.stride + j;
+        if (row < s.pad || row >= s.height + s.pad || column < s.pad || column >= s.width + s.pad) continue;
+        f(p, (c * s.height + row - s.pad) * s.width + column - s.pad);
+    }
+}
 // f(place in y of one channel, tap, place in the image) for every tap that does not meet the margin
 template <class Shape, class F>
 void each_tap(const Shape& s, const F& f) {
-    std::size_t tap = 0;
-    for (std::size_t c = 0; c < s.channels; ++c)
-        for (std::size_t i = 0; i < s.kernel; ++i)
-            for (std::size_t j = 0; j < s.kernel; ++j, ++tap)
-                for (std::size_t p = 0; p < s.pixels(); ++p) {
-                    const std::size_t row = p / s.columns() * s.stride + i, column = p % s.columns() * s.stride + j;
-                    if (row < s.pad || row >= s.height + s.pad || column < s.pad || column >= s.width + s.pad) continue;
-                    f(p, tap, (c * s.height + row - s.pad) * s.width + column - s.pad);
-                }
+    for (std::size_t tap = 0; tap < s.taps(); ++tap)
+        each_place(s, tap, [&](std::size_t p, std::size_t at) { f(p, tap, at); });
 }
 
 template <class R, class Shape>
