@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/nn/activation.hpp>
+#include <tessera/nn/active.hpp>
 #include <tessera/nn/additive.hpp>
 #include <tessera/nn/any_model.hpp>
 #include <tessera/nn/attention.hpp>

@@ -14,6 +14,7 @@
 #include <tessera/kernels/reference/sparse_conv.hpp>
 
 #include <support/backwards_crew.hpp>
+#include <support/bits.hpp>
 #include <support/kernel_sets.hpp>
 #include <support/rounding.hpp>
 #include <support/toy_numbers.hpp>
@@ -177,6 +178,37 @@ TEST_CASE_TEMPLATE("sparse convolutions: an image's numbers depend on no batch, 
             }
             const Crew::Use use(&lazy);
             CHECK_FALSE(computed(g) == all);
+        }
+    });
+}
+
+TEST_CASE_TEMPLATE("pools in blocks have the bits of pools by rows", R, float, double) {
+    for_each_kernel_set([&](auto set) {
+        CAPTURE(set);
+        struct Pool {
+            std::size_t batch, planes, height, width, kernel;
+        };
+        for (const Pool& p : {Pool{1, 1, 2, 2, 2}, Pool{33, 3, 4, 6, 2}, Pool{20, 2, 7, 5, 3}, Pool{80, 2, 3, 3, 1}}) {
+            const std::size_t in = p.planes * p.height * p.width;
+            const std::size_t out = p.planes * (p.height / p.kernel) * (p.width / p.kernel);
+            auto x = toy_numbers<R>(p.batch * in, 1);
+            const auto dy = toy_numbers<R>(p.batch * out, 2);
+            for (R& v : x) v = static_cast<R>(static_cast<int>(4 * v));  // so that some are equal
+            x[in / 2] = std::numeric_limits<R>::quiet_NaN();
+            std::vector<R> y(dy.size()), dx(x.size());
+            kernels::max_pool(x.data(), y.data(), p.batch * p.planes, p.height, p.width, p.kernel);
+            kernels::max_pool_gradient(x.data(), y.data(), dy.data(), dx.data(), p.batch * p.planes, p.height,
+                                         p.width, p.kernel);
+            const auto bx = blocked(x, p.batch, in), bdy = blocked(dy, p.batch, out);
+            std::vector<R> by(bdy.size(), R(7)), bdx(bx.size(), R(7));
+            const std::size_t examples = kernels::padded<R>(p.batch);
+            kernels::blocked_max_pool(bx.data(), by.data(), p.planes, p.height, p.width, p.kernel, examples);
+            kernels::blocked_max_pool_gradient(bx.data(), by.data(), bdy.data(), bdx.data(), p.planes, p.height,
+                                               p.width, p.kernel, examples);
+            const auto bits = [](const std::vector<R>& v) { return Vec<R>(v.begin(), v.end()); };
+            CHECK(same_bits(bits(by_rows(by, p.batch, out)), bits(y)));
+            CHECK(same_bits(bits(by_rows(bdx, p.batch, in)), bits(dx)));
+            CHECK_FALSE(same_bits(bits(by_rows(bdx, p.batch, in)), bits(x)));
         }
     });
 }

@@ -99,6 +99,7 @@ inline constexpr Offers judge = bit(56);  // positions(), judge(batch, predictio
 inline constexpr Offers step = bit(50);     // void step(pass, w, update) const: dx, then gradient and update at once
 inline constexpr Offers factors = bit(51);  // Factors<R> factors(pass, example, room) const: of its weight gradient
 inline constexpr Offers mixes = bit(53);    // mix_forward, mix_backward: as a block of routing it asks by itself
+inline constexpr Offers blocks = bit(61);   // blocks_forward, blocks_backward: the same on blocks of examples
 
 // Of a predictor, as `serve` gives it: how its parameters can be written to a file (runtime/export.hpp).
 inline constexpr Offers parameters = bit(46);  // parameters: a Vec<R>, the model's own

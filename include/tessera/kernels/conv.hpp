@@ -138,6 +138,13 @@ void by_crew(std::size_t multiplications, std::size_t pieces, const Work& work) 
     if (multiplications >= std::size_t{1} << 21) return Crew::for_each(pieces, work);
     for (std::size_t piece = 0; piece < pieces; ++piece) work(piece);
 }
+// work(begin, end) for all of [0, n): a range for each thread of the crew.
+template <class Work>
+void ranges_by_crew(std::size_t multiplications, std::size_t n, const Work& work) {
+    const std::size_t each = (n + Crew::size() - 1) / Crew::size();
+    by_crew(multiplications, each > 0 ? (n + each - 1) / each : 0,
+            [&](std::size_t piece) { work(piece * each, std::min(n, piece * each + each)); });
+}
 
 }  // namespace detail
 
@@ -187,41 +194,52 @@ private:
 template <class R>
 void conv(const R* x, const R* w, const R* bias, R* y, std::size_t batch, const ConvShape& s, std::size_t out) {
     const std::size_t pixels = s.pixels(), taps = s.taps();
-    const ImageMatrix<R> matrix(s);
-    const RowTable<R> columns(matrix.data(), taps, pixels);
-    for (std::size_t b = 0; b < batch; ++b, x += s.image()) {
-        matrix.columns(x);
-        outer_products(w, 1, taps, columns.rows(), y, out, pixels, taps, 128);
-        for (std::size_t o = 0; o < out; ++o, y += pixels)
-            for (std::size_t p = 0; p < pixels; ++p) y[p] += bias[o];
-    }
+    detail::ranges_by_crew(batch * out * taps * pixels, batch, [&](std::size_t begin, std::size_t end) {
+        const ImageMatrix<R> matrix(s);
+        const RowTable<R> columns(matrix.data(), taps, pixels);
+        for (std::size_t b = begin; b < end; ++b) {
+            R* plane = y + b * out * pixels;
+            matrix.columns(x + b * s.image());
+            outer_products(w, 1, taps, columns.rows(), plane, out, pixels, taps, 128);
+            for (std::size_t o = 0; o < out; ++o, plane += pixels)
+                for (std::size_t p = 0; p < pixels; ++p) plane[p] += bias[o];
+        }
+    });
 }
-// dw is followed by the gradient of the biases. What fills patches up is summed with the rest and dropped.
+// dw is followed by the gradient of the biases. What fills patches up is summed with the rest and dropped. A crew shares
+// the outputs, and each of it makes the patches of every image: sums over images stay in their order.
 template <class R>
 void conv_weight_gradient(const R* dy, const R* x, R* dw, std::size_t batch, const ConvShape& s, std::size_t out) {
     const std::size_t pixels = s.pixels(), taps = s.taps();
     const std::size_t wide = s.patch();
-    const ImageMatrix<R> matrix(s);
-    const RowTable<R> patches(matrix.data(), pixels, wide);
-    const Scratch<R> turned(pixels * out), sums(out * wide + out);
-    std::fill_n(matrix.data(), pixels * wide, R(0));
+    const Scratch<R> sums(out * wide + out);
     std::fill_n(sums.data(), sums.size(), R(0));
-    for (std::size_t b = 0; b < batch; ++b, x += s.image(), dy += out * pixels) {
-        matrix.patches(x);
-        turn_matrix(dy, turned.data(), out, pixels);
-        affine_update(turned.data(), patches.rows(), sums.data(), pixels, wide, out, {}, {R(-1), R(0), R(0), R(0)});
-    }
+    detail::ranges_by_crew(batch * out * taps * pixels, out, [&](std::size_t begin, std::size_t end) {
+        const ImageMatrix<R> matrix(s);
+        const RowTable<R> patches(matrix.data(), pixels, wide);
+        const Scratch<R> turned(pixels * out);
+        std::fill_n(matrix.data(), pixels * wide, R(0));
+        for (std::size_t b = 0; b < batch; ++b) {
+            matrix.patches(x + b * s.image());
+            turn_matrix(dy + b * out * pixels, turned.data(), out, pixels);
+            affine_update_rows(turned.data(), patches.rows(), sums.data(), pixels, wide, out, begin, end, {},
+                               {R(-1), R(0), R(0), R(0)});
+        }
+    });
     for (std::size_t o = 0; o < out; ++o) std::copy_n(sums.data() + o * wide, taps, dw + o * taps);
     std::copy_n(sums.data() + out * wide, out, dw + out * taps);
 }
 template <class R>
 void conv_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, const ConvShape& s, std::size_t out) {
     const std::size_t pixels = s.pixels(), taps = s.taps();
-    const ImageMatrix<R> matrix(s);
-    for (std::size_t b = 0; b < batch; ++b, dx += s.image(), dy += out * pixels) {
-        outer_products(w, taps, 1, RowTable<R>(dy, out, pixels).rows(), matrix.data(), taps, pixels, out, out);
-        matrix.add_up_columns(dx);
-    }
+    detail::ranges_by_crew(batch * out * taps * pixels, batch, [&](std::size_t begin, std::size_t end) {
+        const ImageMatrix<R> matrix(s);
+        for (std::size_t b = begin; b < end; ++b) {
+            const RowTable<R> slopes(dy + b * out * pixels, out, pixels);
+            outer_products(w, taps, 1, slopes.rows(), matrix.data(), taps, pixels, out, out);
+            matrix.add_up_columns(dx + b * s.image());
+        }
+    });
 }
 
 }  // namespace tessera::kernels

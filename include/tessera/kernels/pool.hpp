@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pooling of planes: the largest number of each window of kernel x kernel, where windows do not overlap and rows and
-// columns left over are not seen; and sums of whole planes.
+// columns left over are not seen, by rows and in blocks of examples (kernels/sparse_blocks.hpp); and sums of whole planes.
 #pragma once
 
 #include <cstddef>
@@ -121,6 +121,63 @@ TESSERA_INLINE void max_pool_gradient_body(const R* x, const R* y, const R* dy, 
         }
 }
 
+// The same in blocks: every number of a plane is that of `wide` examples, side by side.
+template <class R, std::size_t Bytes, class F>
+TESSERA_INLINE void each_blocked_window(std::size_t planes, std::size_t height, std::size_t width, std::size_t kernel,
+                                        std::size_t examples, const F& f) {
+    constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    const std::size_t rows = height / kernel, columns = width / kernel;
+    for (std::size_t begin = 0, wide = 0; begin < examples; begin += wide) {
+        wide = block_width<R, Bytes>(examples - begin);
+        std::size_t top = begin * planes * rows * columns;
+        for (std::size_t p = 0; p < planes; ++p)
+            for (std::size_t r = 0; r < rows; ++r)
+                for (std::size_t c = 0; c < columns; ++c, top += wide) {
+                    const std::size_t corner = (p * height + r * kernel) * width + c * kernel;
+                    for (std::size_t l = 0; l < wide; l += lanes)
+                        f(begin * planes * height * width + corner * wide + l, top + l, wide);
+                }
+    }
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void blocked_max_pool_body(const R* x, R* y, std::size_t planes, std::size_t height, std::size_t width,
+                                          std::size_t kernel, std::size_t examples) {
+    using Vec = V<R, Bytes>;
+    each_blocked_window<R, Bytes>(planes, height, width, kernel, examples,
+                                  [&](std::size_t corner, std::size_t to, std::size_t wide)
+                                      __attribute__((always_inline)) {
+        Held<R, Bytes> top = *reinterpret_cast<const Vec*>(x + corner);
+        for (std::size_t i = 0; i < kernel; ++i)
+            for (std::size_t j = 0; j < kernel; ++j) {
+                const Held<R, Bytes> here = *reinterpret_cast<const Vec*>(x + corner + (i * width + j) * wide);
+                top = here > top || here != here ? here : top;
+            }
+        *reinterpret_cast<Vec*>(y + to) = top;
+    });
+}
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void blocked_max_pool_gradient_body(const R* x, const R* y, const R* dy, R* dx, std::size_t planes,
+                                                   std::size_t height, std::size_t width, std::size_t kernel,
+                                                   std::size_t examples) {
+    using Vec = V<R, Bytes>;
+    if (height % kernel != 0 || width % kernel != 0)  // a margin that no window sees
+        for (std::size_t i = 0; i < planes * height * width * examples; ++i) dx[i] = 0;
+    each_blocked_window<R, Bytes>(planes, height, width, kernel, examples,
+                                  [&](std::size_t corner, std::size_t from, std::size_t wide)
+                                      __attribute__((always_inline)) {
+        const Held<R, Bytes> top = *reinterpret_cast<const Vec*>(y + from);
+        Held<R, Bytes> left = *reinterpret_cast<const Vec*>(dy + from);
+        for (std::size_t i = 0; i < kernel; ++i)
+            for (std::size_t j = 0; j < kernel; ++j) {
+                const std::size_t at = corner + (i * width + j) * wide;
+                const Held<R, Bytes> here = *reinterpret_cast<const Vec*>(x + at);
+                const auto mine = here == top || here != here;
+                *reinterpret_cast<Vec*>(dx + at) = mine ? left : Held<R, Bytes>{};
+                left = mine ? Held<R, Bytes>{} : left;  // nothing for those behind
+            }
+    });
+}
+
 // sums[i] = factor times the sum of plane i. As many planes at once as a register has lanes; each adds up in two
 // registers, whatever its place among them, and what is left over goes number by number.
 template <class R, std::size_t Bytes>
@@ -179,6 +236,14 @@ TESSERA_INLINE void fill_planes_body(const R* values, R* x, std::size_t planes, 
                      (const R* x, const R* y, const R* dy, R* dx, std::size_t planes, std::size_t height,\
                       std::size_t width, std::size_t kernel),                                            \
                      (x, y, dy, dx, planes, height, width, kernel))                                      \
+    TESSERA_DISPATCH(blocked_max_pool, R,                                                                \
+                     (const R* x, R* y, std::size_t planes, std::size_t height, std::size_t width,       \
+                      std::size_t kernel, std::size_t examples),                                         \
+                     (x, y, planes, height, width, kernel, examples))                                    \
+    TESSERA_DISPATCH(blocked_max_pool_gradient, R,                                                       \
+                     (const R* x, const R* y, const R* dy, R* dx, std::size_t planes, std::size_t height,\
+                      std::size_t width, std::size_t kernel, std::size_t examples),                      \
+                     (x, y, dy, dx, planes, height, width, kernel, examples))                            \
     TESSERA_DISPATCH(plane_sums, R, (const R* x, R* sums, std::size_t planes, std::size_t size, R factor), \
                      (x, sums, planes, size, factor))                                                    \
     TESSERA_DISPATCH(fill_planes, R, (const R* values, R* x, std::size_t planes, std::size_t size, R factor), \

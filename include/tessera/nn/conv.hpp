@@ -152,6 +152,7 @@ struct Conv2d {
         s.parameter({.name = "weight", .shape = {outputs, channels, kernel, kernel}, .rank = 4, .fan_in = c.taps()});
         if (bias) s.parameter({.name = "bias", .shape = {outputs, 1, 1, 1}, .rank = 1, .fan_in = c.taps()});
         s.out = Shape(outputs, c.rows(), c.columns());
+        s.kernel = kernel, s.stride = stride, s.pad = pad;
         s.backward_reads = Reads::x;
         s.flops = (2.0 * static_cast<double>(c.taps()) + (bias ? 1 : 0)) * static_cast<double>(outputs * c.pixels());
     }
@@ -183,7 +184,7 @@ private:
 struct MaxPool2d {
     std::size_t kernel = 2;
 
-    static constexpr Offers offers = offer::nothing;
+    static constexpr Offers offers = offer::blocks;
 
     constexpr void infer(Spec& s) const {
         const auto [channels, height, width] = s.in[0].sizes;
@@ -205,6 +206,18 @@ struct MaxPool2d {
         if (p.dx())
             kernels::max_pool_gradient(p.x(), static_cast<const R*>(p.y), p.dy, p.dx(), p.batch * channels, height,
                                        width, kernel);
+    }
+    template <class R>
+    void blocks_forward(const Pass<R>& p) const {
+        const auto [channels, height, width] = p.in().sizes;
+        kernels::blocked_max_pool(p.x(), p.y, channels, height, width, kernel, p.batch);
+    }
+    template <class R>
+    void blocks_backward(const Pass<R>& p) const {
+        const auto [channels, height, width] = p.in().sizes;
+        if (p.dx())
+            kernels::blocked_max_pool_gradient(p.x(), static_cast<const R*>(p.y), p.dy, p.dx(), channels, height, width,
+                                               kernel, p.batch);
     }
 };
 

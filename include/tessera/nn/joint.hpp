@@ -32,6 +32,7 @@ struct Add {
         s.expect(s.inputs == 2 && s.in[0] == s.in[1],
                  "nn::Add: what is added up must have one shape; does the inner layer keep it?");
         s.out = s.in[0];
+        s.pointwise = true;
         s.backward_reads = Reads::nothing;
         s.flops = static_cast<double>(s.out.size());
     }

@@ -19,6 +19,10 @@
 //                    void mix_backward(const Pass<R>& g, const Pass<R>& l, const R* dy, Routing<R>&, std::size_t first)
 //                    const: a block of routing that asks Spec::asks times by itself (recurrence.hpp)
 //
+//   offer::blocks    void blocks_forward(const Pass<R>&) const, void blocks_backward(const Pass<R>&) const
+//                    the same of a layer without parameters and notes whose numbers lie in blocks of examples
+//                    (kernels/sparse_blocks.hpp), between layers on active weights; p.batch is padded to them
+//
 // A layer that offers nothing still trains in fused steps, is clipped, masked, routed and frozen: the passes (walk.hpp,
 // clipped.hpp, masked.hpp, routing.hpp) have an answer for every layer. Sizes come from what a layer reads, so one
 // struct serves constant expressions and widths that are known at run time.
@@ -88,6 +92,9 @@ struct Spec {
     bool in_place = false;    // y may lie where x lies, and dx where dy lies
     bool pointwise = false;   // acts number by number, so their order does not matter
     bool affine = false;      // multiplies rows by its first segment and adds its second, if any: active weights may do
+    // Of a convolution, else 0: it multiplies what lies under a square of so many pixels a side by its first segment and
+    // adds its second, if any. Active weights may do.
+    std::size_t kernel = 0, stride = 1, pad = 0;
     bool apart = true;        // examples do not meet (batch norm: false)
     bool reads_rows = false;  // forward, backward and step take x as `p.rows`, where it may lie in pieces
     bool reads_bytes = false;  // and in bytes
@@ -189,12 +196,16 @@ struct Factors {
 namespace detail {
 
 struct LayerNames {
-    int step, factors, mix_forward, mix_backward;
+    int step, factors, mix_forward, mix_backward, blocks_forward, blocks_backward;
 };
 template <class L> concept names_step = !requires { &tessera::detail::Probed<L, LayerNames>::step; };
 template <class L> concept names_factors = !requires { &tessera::detail::Probed<L, LayerNames>::factors; };
 template <class L> concept names_mix_forward = !requires { &tessera::detail::Probed<L, LayerNames>::mix_forward; };
 template <class L> concept names_mix_backward = !requires { &tessera::detail::Probed<L, LayerNames>::mix_backward; };
+template <class L>
+concept names_blocks_forward = !requires { &tessera::detail::Probed<L, LayerNames>::blocks_forward; };
+template <class L>
+concept names_blocks_backward = !requires { &tessera::detail::Probed<L, LayerNames>::blocks_backward; };
 
 }  // namespace detail
 
@@ -212,6 +223,10 @@ consteval bool layer_is_spelt() {
                           agrees<L>(nn::detail::names_mix_backward<L>, offer::mixes),
                       "tessera::nn: a layer that lists `mixes` in its `offers` has `mix_forward` and `mix_backward`, "
                       "and no other has");
+        static_assert(agrees<L>(nn::detail::names_blocks_forward<L>, offer::blocks) &&
+                          agrees<L>(nn::detail::names_blocks_backward<L>, offer::blocks),
+                      "tessera::nn: a layer that lists `blocks` in its `offers` has `blocks_forward` and "
+                      "`blocks_backward`, and no other has");
     }
     return true;
 }
@@ -261,6 +276,8 @@ public:
     virtual void mix_forward(const Pass<R>& g, const Pass<R>& l, R* y, Routing<R>&, std::size_t first) const = 0;
     virtual void mix_backward(const Pass<R>& g, const Pass<R>& l, const R* dy, Routing<R>&,
                               std::size_t first) const = 0;
+    virtual void blocks_forward(const Pass<R>&) const = 0;
+    virtual void blocks_backward(const Pass<R>&) const = 0;
 };
 template <class R, class L>
 class OpOf final : public Op<R> {
@@ -286,6 +303,12 @@ public:
                       [[maybe_unused]] const R* dy, [[maybe_unused]] Routing<R>& routing,
                       [[maybe_unused]] std::size_t first) const override {
         if constexpr (L::offers.has(offer::mixes)) layer_.mix_backward(g, l, dy, routing, first);
+    }
+    void blocks_forward([[maybe_unused]] const Pass<R>& p) const override {
+        if constexpr (L::offers.has(offer::blocks)) layer_.blocks_forward(p);
+    }
+    void blocks_backward([[maybe_unused]] const Pass<R>& p) const override {
+        if constexpr (L::offers.has(offer::blocks)) layer_.blocks_backward(p);
     }
 
 private:
