@@ -23,8 +23,9 @@ namespace tessera::support {
 
 using nn::Arithmetic, nn::Sparse;
 
+// Of sums of 50 numbers near 1, four layers deep.
 template <class R>
-inline constexpr double rounding = std::is_same_v<R, float> ? 2e-5 : 1e-13;  // sums of 50 numbers near 1, four layers deep
+inline constexpr double rounding = std::is_same_v<R, float> ? 2e-5 : 1e-13;
 
 inline Mask random_mask(std::size_t size, double density, std::uint64_t seed) {
     Mask mask(size);

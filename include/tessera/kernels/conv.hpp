@@ -206,8 +206,8 @@ void conv(const R* x, const R* w, const R* bias, R* y, std::size_t batch, const 
         }
     });
 }
-// dw is followed by the gradient of the biases. What fills patches up is summed with the rest and dropped. A crew shares
-// the outputs, and each of it makes the patches of every image: sums over images stay in their order.
+// dw is followed by the gradient of the biases. What fills patches up is summed with the rest and dropped. A crew
+// shares the outputs, and each of it makes the patches of every image: sums over images stay in their order.
 template <class R>
 void conv_weight_gradient(const R* dy, const R* x, R* dw, std::size_t batch, const ConvShape& s, std::size_t out) {
     const std::size_t pixels = s.pixels(), taps = s.taps();

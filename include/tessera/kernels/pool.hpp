@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pooling of planes: the largest number of each window of kernel x kernel, where windows do not overlap and rows and
-// columns left over are not seen, by rows and in blocks of examples (kernels/sparse_blocks.hpp); and sums of whole planes.
+// columns left over are not seen, by rows and in blocks of examples (kernels/sparse_blocks.hpp); and sums of whole
+// planes.
 #pragma once
 
 #include <cstddef>

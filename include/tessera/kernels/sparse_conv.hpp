@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Convolutions whose weights exist only at the ones of a mask: forward, input gradient, weight gradient, for any kernel,
-// stride and margin.
+// Convolutions whose weights exist only at the ones of a mask: forward, input gradient, weight gradient, for any
+// kernel, stride and margin.
 //
 // Weights are packed in coordinate order, activations blocked (kernels/sparse_blocks.hpp), a plane's pixels one number
-// each. A tile of a result stays in registers while the list of its weights runs past (kernels/sparse_conv_pattern.hpp):
+// each. A tile of a result stays in registers while the list of its weights (kernels/sparse_conv_pattern.hpp) runs past:
 // each weight meets a shifted piece of the patch. For the weight gradient the tile of dy stays, and four taps at once
 // are folded. Sums have one order per pattern, whatever the batch, the place in it and the crew: of a forward pass and
 // of an input gradient that of the packed weights.
@@ -60,10 +60,9 @@ TESSERA_INLINE void sparse_patch_body(const SparsePatch<R>& p) {
                         continue;
                     }
                     const R* from = row + x * p.pixel;
-                    for (std::size_t s = 0; s < p.strips; ++s, to += lanes)
-                        *reinterpret_cast<Vec*>(to) = s < p.present
-                                                          ? Held<R, Bytes>(*reinterpret_cast<const Vec*>(from + s * lanes))
-                                                          : Held<R, Bytes>{};
+                    for (std::size_t s = 0; s < p.strips; ++s, from += lanes, to += lanes)
+                        if (s < p.present) *reinterpret_cast<Vec*>(to) = *reinterpret_cast<const Vec*>(from);
+                        else *reinterpret_cast<Vec*>(to) = Held<R, Bytes>{};
                 }
             }
 }
@@ -181,7 +180,10 @@ TESSERA_INLINE void sparse_slopes_of(const SparseTileCall<R>& c) {
             }
             Held<R, Bytes> folded[several];
 #pragma GCC unroll 4
-            for (std::size_t j = 0; j < several; ++j) folded[j] = chains == 2 ? sum[j][0] + sum[j][chains - 1] : sum[j][0];
+            for (std::size_t j = 0; j < several; ++j) {
+                folded[j] = sum[j][0];
+                if constexpr (chains == 2) folded[j] += sum[j][chains - 1];
+            }
             fold_lanes<R, Bytes, lanes / 2, several>(folded);
             fold_within<R, Bytes, lanes / several / 2>(folded[0], std::make_index_sequence<lanes>{});
             alignas(64) R sums[lanes];

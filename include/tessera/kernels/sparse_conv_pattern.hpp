@@ -117,7 +117,7 @@ struct SparseConvLists {
         tile = best;
         // Of a cache with 12 ways of 4 KiB 36 KiB; what streams past it needs the rest.
         const std::size_t pixel = tile.strips * lanes, channel = taps.patch(tile) * pixel;
-        block = std::clamp<std::size_t>(l1_ways() * 3072 / (channel * register_bytes() / lanes), 1, std::max<std::size_t>(taps.channels, 1));
+        block = std::clamp<std::size_t>(l1_ways() * 3072 / (channel * register_bytes() / lanes), 1, taps.channels);
         blocks = (taps.channels + block - 1) / block;
         const std::size_t classes = taps.spread * taps.spread, lists = classes * blocks * taps.rows;
         ends.resize(lists), row.resize(lists);

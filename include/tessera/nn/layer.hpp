@@ -92,8 +92,8 @@ struct Spec {
     bool in_place = false;    // y may lie where x lies, and dx where dy lies
     bool pointwise = false;   // acts number by number, so their order does not matter
     bool affine = false;      // multiplies rows by its first segment and adds its second, if any: active weights may do
-    // Of a convolution, else 0: it multiplies what lies under a square of so many pixels a side by its first segment and
-    // adds its second, if any. Active weights may do.
+    // Of a convolution, else 0: it multiplies what lies under a square of so many pixels a side by its first segment,
+    // and adds its second, if any. Active weights may do.
     std::size_t kernel = 0, stride = 1, pad = 0;
     bool apart = true;        // examples do not meet (batch norm: false)
     bool reads_rows = false;  // forward, backward and step take x as `p.rows`, where it may lie in pieces

@@ -2,7 +2,8 @@
 // A network on the active coordinates of a mask (nn/sparse.hpp): the same list, rewritten, over packed parameters.
 // Where it pays, an affine layer or a convolution uses the sparse kernels, and what flows between such layers stays in
 // blocks (kernels/sparse_blocks.hpp): layers that act number by number take blocks as they are, some others offer to.
-// Every other layer works on zero-filled weights of its own. What comes out is a list like any other, so the walk (walk.hpp) knows no masks.
+// Every other layer works on zero-filled weights of its own. What comes out is a list like any other, so the walk
+// (walk.hpp) knows no masks.
 #pragma once
 
 #include <algorithm>
@@ -126,8 +127,8 @@ std::shared_ptr<const Graph<R>> masked(const Graph<R>& graph, const Mask& mask, 
                 const Active own{&mask, n.range()};
                 Tie* tie = n.shared ? &ties[n.owner] : nullptr;
                 rows[i + 1] = all_of(by_rows, [&](auto all) {
-                    return own.count() < own.whole.size() ? to.put(Filled<R>{n.op.get(), own}, all, tie)
-                                                          : to.add({std::shared_ptr<const void>(), n.op.get()}, all, tie);
+                    if (own.count() < own.whole.size()) return to.put(Filled<R>{n.op.get(), own}, all, tie);
+                    return to.add({std::shared_ptr<const void>(), n.op.get()}, all, tie);
                 });
             }
         }
