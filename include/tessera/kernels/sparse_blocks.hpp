@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -126,33 +127,61 @@ TESSERA_INLINE void for_strips(std::size_t examples, std::size_t numbers, const 
         for (std::size_t e = begin; e < begin + width; e += lanes) f(e, begin * numbers + (e - begin), width);
     }
 }
+// Long rows, as of planes, are copied by pieces through a small matrix: read and written one after the other they come
+// in order, and rows whose distance is a power of two do not fight for the same lines.
+inline constexpr std::size_t row_piece = 256;
+template <class R, std::size_t Bytes>
+struct RowPieces {
+    static constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes, pitch = row_piece + lanes;
+    alignas(64) R numbers[lanes * pitch];
+};
+
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void to_blocks_body(const R* const* rows, R* blocks, std::size_t batch, std::size_t numbers,
                                    std::size_t examples) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-    const auto tile = [&](std::size_t e, std::size_t j, R* to, std::size_t apart) __attribute__((always_inline)) {
-        if (j + lanes <= numbers) {
+    // `n` numbers of the first `present` rows at `from`.
+    const auto tile = [&](const R* const* from, std::size_t j, std::size_t n, std::size_t present, R* to,
+                          std::size_t apart) __attribute__((always_inline)) {
+        if (n >= lanes) {
             Held<R, Bytes> square[lanes] = {};
 #pragma GCC unroll 16
             for (std::size_t i = 0; i < lanes; ++i) __builtin_prefetch(to + (lanes + i) * apart, 1);  // what comes next
 #pragma GCC unroll 16
             for (std::size_t i = 0; i < lanes; ++i)
-                if (e + i < batch) square[i] = *reinterpret_cast<const Vec*>(rows[e + i] + j);
+                if (i < present) square[i] = *reinterpret_cast<const Vec*>(from[i] + j);
             turn<R, Bytes>(square);
 #pragma GCC unroll 16
             for (std::size_t i = 0; i < lanes; ++i) *reinterpret_cast<Vec*>(to + i * apart) = square[i];
             return;
         }
-        for (std::size_t n = 0; n < lanes && j + n < numbers; ++n)
-            for (std::size_t i = 0; i < lanes; ++i) to[n * apart + i] = e + i < batch ? rows[e + i][j + n] : R(0);
+        for (std::size_t k = 0; k < n; ++k)
+            for (std::size_t i = 0; i < lanes; ++i) to[k * apart + i] = i < present ? from[i][j + k] : R(0);
     };
+    const bool staged = numbers >= 2 * row_piece;
+    const std::size_t piece = staged ? row_piece : lanes;
+    RowPieces<R, Bytes> stage;
+    const R* staged_rows[lanes];
+    for (std::size_t i = 0; i < lanes; ++i) staged_rows[i] = stage.numbers + i * stage.pitch;
     // All examples of a block before the next numbers: what is written lies in one piece (7 % less time).
     for (std::size_t begin = 0, width = 0; begin < examples; begin += width) {
         width = block_width<R, Bytes>(examples - begin);
-        for (std::size_t j = 0; j < numbers; j += lanes)
-            for (std::size_t e = 0; e < width; e += lanes)
-                tile(begin + e, j, blocks + begin * numbers + j * width + e, width);
+        for (std::size_t j = 0; j < numbers; j += piece) {
+            const std::size_t n = numbers - j < piece ? numbers - j : piece;
+            for (std::size_t e = 0; e < width; e += lanes) {
+                const std::size_t row = begin + e, present = row < batch ? batch - row : 0;
+                R* const to = blocks + begin * numbers + j * width + e;
+                if (!staged) {
+                    tile(rows + row, j, n, present, to, width);
+                    continue;
+                }
+                for (std::size_t i = 0; i < lanes && i < present; ++i)
+                    std::memcpy(stage.numbers + i * stage.pitch, rows[row + i] + j, n * sizeof(R));
+                for (std::size_t k = 0; k < n; k += lanes)
+                    tile(staged_rows, k, n - k, present, to + k * width, width);
+            }
+        }
     }
 }
 // A register of examples of at most `lanes` numbers, to rows.
@@ -180,12 +209,21 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void from_blocks_body(const R* blocks, R* rows, std::size_t batch, std::size_t numbers,
                                      std::size_t examples) {
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
+    const bool staged = numbers >= 2 * row_piece;
+    const std::size_t piece = staged ? row_piece : numbers;
+    RowPieces<R, Bytes> stage;
     for_strips<R, Bytes>(examples, numbers, [&](std::size_t e, std::size_t at, std::size_t apart)
                                                 __attribute__((always_inline)) {
         if (e >= batch) return;
-        for (std::size_t j = 0; j < numbers; j += lanes)
-            tile_to_rows<R, Bytes>(blocks + at + j * apart, apart, rows + e * numbers + j, numbers, batch - e,
-                                   numbers - j);
+        for (std::size_t from = 0; from < numbers; from += piece) {
+            const std::size_t n = numbers - from < piece ? numbers - from : piece;
+            R* const to = staged ? stage.numbers : rows + e * numbers;
+            for (std::size_t j = 0; j < n; j += lanes)
+                tile_to_rows<R, Bytes>(blocks + at + (from + j) * apart, apart, to + j, staged ? stage.pitch : numbers,
+                                       batch - e, n - j);
+            for (std::size_t i = 0; staged && i < lanes && e + i < batch; ++i)
+                std::memcpy(rows + (e + i) * numbers + from, stage.numbers + i * stage.pitch, n * sizeof(R));
+        }
     });
 }
 

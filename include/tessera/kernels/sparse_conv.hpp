@@ -3,10 +3,10 @@
 // kernel, stride and margin.
 //
 // Weights are packed in coordinate order, activations blocked (kernels/sparse_blocks.hpp), a plane's pixels one number
-// each. A tile of a result stays in registers while the list of its weights (kernels/sparse_conv_pattern.hpp) runs past:
+// each. A tile of a result stays in registers while the list of its weights (sparse_conv_pattern.hpp) runs past:
 // each weight meets a shifted piece of the patch. For the weight gradient the tile of dy stays, and four taps at once
-// are folded. Sums have one order per pattern, whatever the batch, the place in it and the crew: of a forward pass and
-// of an input gradient that of the packed weights.
+// are folded. Sums have one order per pattern, whatever the batch, the place in it and the crew; of a forward pass it
+// is that of the packed weights.
 #pragma once
 
 #include <algorithm>
@@ -81,6 +81,8 @@ struct SparseTileCall {
     const R* start = nullptr;   // null: 0
     R* sums = nullptr;          // between blocks of channels; of a weight gradient all of dw
     bool opens = true, closes = true;
+    bool cut = false;  // some taps meet nothing but margin; of the others these rows, of each these columns
+    std::size_t tap_rows[2] = {0, 0}, tap_columns[2] = {0, 0};
 
     std::size_t first_entry() const { return begin > 0 ? lists->ends[begin - 1] : 0; }
     std::size_t pitch(std::size_t lanes) const {
@@ -95,28 +97,36 @@ TESSERA_INLINE void sparse_tile_of(const SparseTileCall<R>& c) {
     const SparseConvLists& lists = *c.lists;
     const std::uint32_t *ends = lists.ends.data(), *rows = lists.row.data(), *offset = lists.offset.data();
     const std::uint32_t* first = lists.first.empty() ? nullptr : lists.first.data();
-    const std::size_t pitch = c.pitch(lanes);
+    const std::size_t pitch = c.pitch(lanes), side = lists.taps_a_side();
     const bool whole = c.inside == (std::uint32_t{1} << count) - 1;
     std::size_t k = c.first_entry();
     for (std::size_t l = c.begin; l < c.end; ++l) {
-        const std::size_t row = rows[l], end = ends[l];
-        const R* value = first ? c.values + first[l] : c.values + k;
+        const std::size_t row = rows[l];
         R* const waiting = c.sums + row * count * lanes;
         Held<R, Bytes> sum[count];
         const Held<R, Bytes> start = Held<R, Bytes>{} + (Opens && c.start ? c.start[row] : R(0));
 #pragma GCC unroll 16
         for (std::size_t i = 0; i < count; ++i)
             sum[i] = Opens ? start : Held<R, Bytes>(*reinterpret_cast<const Vec*>(waiting + i * lanes));
-        for (; k < end; ++k, ++value) {
-            Held<R, Bytes> w;
-            broadcast<R, Bytes>(*value, w);
-            const R* from = c.patch + offset[k];
+        std::size_t end = ends[l], tap_row = c.tap_rows[0];
+        do {  // once, or for each row of taps that are left
+            if (c.cut) {
+                const std::uint32_t* starts = lists.starts.data() + (l * side + tap_row) * side;
+                k = starts[c.tap_columns[0]], end = starts[c.tap_columns[1]];
+            }
+            const R* value = first ? c.values + first[l] : c.values + k;
+            for (; k < end; ++k, ++value) {
+                Held<R, Bytes> w;
+                broadcast<R, Bytes>(*value, w);
+                const R* from = c.patch + offset[k];
 #pragma GCC unroll 4
-            for (std::size_t r = 0; r < Runs; ++r, from += pitch)
+                for (std::size_t r = 0; r < Runs; ++r, from += pitch)
 #pragma GCC unroll 16
-                for (std::size_t i = 0; i < run; ++i)
-                    sum[r * run + i] += w * *reinterpret_cast<const Vec*>(from + i * lanes);
-        }
+                    for (std::size_t i = 0; i < run; ++i)
+                        sum[r * run + i] += w * *reinterpret_cast<const Vec*>(from + i * lanes);
+            }
+        } while (c.cut && ++tap_row < c.tap_rows[1]);
+        k = ends[l];
         if (!c.closes) {
 #pragma GCC unroll 16
             for (std::size_t i = 0; i < count; ++i) *reinterpret_cast<Vec*>(waiting + i * lanes) = sum[i];
@@ -261,6 +271,11 @@ public:
         }
         row_ = t().corner(row, c / t().spread);
         column_ = t().corner(column, c % t().spread);
+        if (lists_.starts.empty()) return;
+        const auto [top, bottom] = left(row_, tile().rows(), t().height);
+        const auto [begin, end] = left(column_, tile().columns(), t().width);
+        call.cut = top > 0 || bottom < lists_.taps_a_side() || begin > 0 || end < lists_.taps_a_side();
+        call.tap_rows[0] = top, call.tap_rows[1] = bottom, call.tap_columns[0] = begin, call.tap_columns[1] = end;
     }
     // The patch of block b, for the tile that `at` was called with.
     void read(const R* blocks, std::size_t b, const SparseStrips& s, R* to) const {
@@ -290,6 +305,14 @@ private:
     const SparseTile& tile() const { return lists_.tile; }
     std::size_t pixels(std::size_t side, std::size_t c) const { return t().pixels(side, c); }
     static std::size_t count(std::size_t pixels, std::size_t of) { return (pixels + of - 1) / of; }
+    // Along a side: the taps that meet a pixel of a plane for at least one of a tile, whose patch has this corner.
+    std::pair<std::size_t, std::size_t> left(std::ptrdiff_t corner, std::size_t of_tile, std::size_t plane) const {
+        const auto width = static_cast<std::ptrdiff_t>(of_tile), end = static_cast<std::ptrdiff_t>(plane);
+        const auto side = static_cast<std::ptrdiff_t>(lists_.taps_a_side());
+        const auto first = std::clamp<std::ptrdiff_t>(1 - width - corner, 0, side - 1);
+        const auto last = std::clamp<std::ptrdiff_t>(end - corner, first + 1, side);
+        return {static_cast<std::size_t>(first), static_cast<std::size_t>(last)};
+    }
 
     const SparseConvLists& lists_;
     std::array<std::uint32_t, 16> places_{};

@@ -100,16 +100,21 @@ inline SparseTile best_tile(const SparseTaps& taps, std::size_t registers, std::
 }
 
 // One list for each class of pixels, block of channels and plane of the result; of a class and a block the shorter come
-// first, as in SparseOrder. A weight's channel, row and column are the offset of what it meets, in pixels of a patch.
+// first, as in SparseOrder. A weight's channel, row and column are the offset of what it meets in a patch.
+//
+// Where kernels reach so far beyond a tile that some taps of an input gradient meet nothing but margin, lists go tap by
+// tap, and `starts` says where each begins: tiles at a margin leave those out.
 struct SparseConvLists {
     SparseTaps taps{};
     SparseTile tile{};
     std::size_t block = 1, blocks = 1;  // channels of a block, and how many there are
-    Vec<std::uint32_t> ends, row, first, offset, source;
+    Vec<std::uint32_t> ends, row, first, offset, source, starts;
 
     std::size_t list(std::size_t c, std::size_t b) const { return (c * blocks + b) * taps.rows; }
 
-    // each(row, class, channel, f): f(offset beside the channel's, packed number) for its weights, in their order.
+    std::size_t taps_a_side() const { return taps.reach + 1; }
+
+    // each(row, class, channel, f): f(pixel of a channel's patch, packed number) for its weights, in their order.
     template <class Each>
     void fill(const SparseTaps& all, const SparseTile& best, std::size_t lanes, std::size_t count, bool turned,
               const Each& each) {
@@ -126,7 +131,14 @@ struct SparseConvLists {
         else first.resize(lists);
         std::uint32_t k = 0;
         Vec<std::uint32_t> lengths(taps.rows), order(taps.rows), begins(taps.rows + 1);
-        Vec<std::pair<std::uint32_t, std::uint32_t>> found;  // of all lists of a block: offset, packed number
+        struct Weight {
+            std::uint32_t pixel, offset, number;
+        };
+        Vec<Weight> found;  // of all lists of a block
+        const std::size_t pitch = tile.columns() + taps.reach, side = taps_a_side();
+        const auto narrow = static_cast<std::ptrdiff_t>(std::min(tile.rows(), tile.columns()));
+        const bool by_tap = turned && -taps.corner(0, 0) >= narrow;
+        if (by_tap) starts.reserve(lists * side * side + 1);
         for (std::size_t c = 0; c < classes; ++c)
             for (std::size_t b = 0; b < blocks; ++b) {
                 found.clear();
@@ -135,8 +147,13 @@ struct SparseConvLists {
                     begins[r] = static_cast<std::uint32_t>(found.size());
                     for (std::size_t channel_of = begin; channel_of < end; ++channel_of)
                         each(r, c, channel_of, [&](std::size_t at, std::size_t number) {
-                            found.push_back({static_cast<std::uint32_t>((channel_of - begin) * channel + at * pixel),
+                            found.push_back({static_cast<std::uint32_t>(at),
+                                             static_cast<std::uint32_t>((channel_of - begin) * channel + at * pixel),
                                              static_cast<std::uint32_t>(number)});
+                        });
+                    if (by_tap)  // a stable sort would ask the heap for room
+                        std::sort(found.begin() + begins[r], found.end(), [](const Weight& a, const Weight& o) {
+                            return std::pair(a.pixel, a.offset) < std::pair(o.pixel, o.offset);
                         });
                     order[r] = static_cast<std::uint32_t>(r);
                 }
@@ -148,21 +165,32 @@ struct SparseConvLists {
                 for (std::size_t i = 0; i < taps.rows; ++i) {
                     const std::size_t l = list(c, b) + i, r = order[i];
                     row[l] = static_cast<std::uint32_t>(r);
-                    if (!turned) first[l] = begins[r] < begins[r + 1] ? found[begins[r]].second : 0;
-                    for (std::size_t f = begins[r]; f < begins[r + 1]; ++f, ++k) {
-                        offset[k] = found[f].first;
-                        if (turned) source[k] = found[f].second;
+                    if (!turned) first[l] = begins[r] < begins[r + 1] ? found[begins[r]].number : 0;
+                    std::size_t f = begins[r];
+                    const auto until = [&](std::size_t last) {
+                        for (; f < last; ++f, ++k) {
+                            offset[k] = found[f].offset;
+                            if (turned) source[k] = found[f].number;
+                        }
+                    };
+                    for (std::size_t tap = 0; by_tap && tap < side * side; ++tap) {
+                        starts.push_back(k);
+                        std::size_t last = f;
+                        while (last < begins[r + 1] && found[last].pixel == tap / side * pitch + tap % side) ++last;
+                        until(last);
                     }
+                    until(begins[r + 1]);
                     ends[l] = k;
                 }
             }
+        if (by_tap) starts.push_back(k);
     }
 };
 
 }  // namespace detail
 
 // What the kernels read of a mask's [out][channels][kernel][kernel], made once, for batches of about that size and the
-// kernel set that is active. Neither changes a bit of a forward pass or an input gradient.
+// kernel set that is active. The size changes no bit of a forward pass.
 template <class R>
 class SparseConvPattern {
 public:
