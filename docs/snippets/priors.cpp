@@ -111,7 +111,7 @@ int main() {
 
     // [personal_methods]
     const PFedMe<> pfedme{.local = {.rate = 0.1}, .lambda = 15};
-    const PerFedAvg<> per_fedavg{.alpha = 0.03, .beta_m = 0.01, .steps = 10};
+    const PerFedAvg<> per_fedavg{.local = {.rate = 0.01}, .alpha = 0.03, .steps = 10};
     const Ditto<> ditto{.local = {.rate = 0.05}, .personal = {.rate = 0.05}, .lambda = 0.5};
     const Apfl<> apfl{.local = {.rate = 0.05}, .alpha = 0.5, .mixing = nn::Mixing::per_round};
     const Mtl<> mtl{.local = {.rate = 0.05}, .lambda = 0.1};

@@ -6,6 +6,7 @@
 #include <tessera/method/fedfomo.hpp>
 #include <tessera/method/mtl.hpp>
 #include <tessera/method/per_fedavg.hpp>
+#include <tessera/method/pfedbayes.hpp>
 #include <tessera/method/pfedhn.hpp>
 
 #include "federated_session.hpp"
@@ -27,6 +28,8 @@ std::vector<Entry> mixing_methods() {
                                          "FedFomo (Zhang et al. 2021): each client moves to the models that help it"),
             entry<tessera::FedEm<Sgd, ServerFold>>(
                 "fedem", "FedEM (Marfoq et al. 2021): each client is a mixture of the same few models"),
+            entry<tessera::PFedBayes<Sgd, ServerFold>>(
+                "pfedbayes", "pFedBayes (Zhang et al. 2022): own distributions over models, pulled to a common one"),
             entry<tessera::PFedHn<Sgd>>("pfedhn",
                                         "pFedHN (Shamsian et al. 2021): a network at the server makes every model")};
 }

@@ -34,6 +34,7 @@
 #include <tessera/method/partial_fed.hpp>
 #include <tessera/method/per_fedavg.hpp>
 #include <tessera/method/perada.hpp>
+#include <tessera/method/pfedbayes.hpp>
 #include <tessera/method/pfedbred.hpp>
 #include <tessera/method/pfedhn.hpp>
 #include <tessera/method/pfedme.hpp>

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <tessera/rule/adam.hpp>
+#include <tessera/rule/adam_w.hpp>
 #include <tessera/rule/dp_sgd.hpp>
+#include <tessera/rule/sam.hpp>
 #include <tessera/rule/schedule.hpp>
 #include <tessera/rule/sgd.hpp>
 #include <tessera/rule/step.hpp>

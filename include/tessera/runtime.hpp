@@ -14,6 +14,7 @@
 #include <tessera/runtime/long_first.hpp>
 #include <tessera/runtime/round_report.hpp>
 #include <tessera/runtime/routing.hpp>
+#include <tessera/runtime/routing_theory.hpp>
 #include <tessera/runtime/server.hpp>
 #include <tessera/runtime/setup.hpp>
 #include <tessera/runtime/store.hpp>

@@ -38,6 +38,36 @@ TEST_CASE("gradient and mean are inverse, and the envelope is S^-1 (mu - theta)"
     CHECK(mu == Vec<double>{2, -2});
 }
 
+TEST_CASE("a full covariance by hand: S = (4 2; 2 5), S^-1 = (5 -2; -2 4) / 16") {
+    const auto all = divergence::FullGaussian::of({4, 2, 2, 5});
+    CHECK(all.factor == Vec<double>{2, 1, 2});
+    const Vec<double> x{3, -1}, y{1, 1};
+    CHECK(bregman(all, x, y) == doctest::Approx((5 * 4 + 2 * 2 * 4 + 4 * 4) / 32.0));  // x - y = (2, -2)
+    Vec<double> s(2), mu = x;
+    all.gradient(In<double>(x), Out<double>(s));
+    CHECK(support::distance(s, {17.0 / 16, -10.0 / 16}) < 1e-15);
+    all.mean(Out<double>(s));
+    CHECK(support::distance(s, x) < 1e-15);
+    all.envelope(Out<double>(mu), In<double>(y));
+    CHECK(support::distance(mu, {14.0 / 16, -12.0 / 16}) < 1e-15);
+    // Diagonal, it is the diagonal's; with what couples them it is not.
+    const auto step = support::geometry_step(DiagonalGaussian{{4, 0.5}});
+    CHECK(support::apart(support::geometry_step(divergence::FullGaussian::of({4, 0, 0, 0.5})), step) < 1e-14);
+    CHECK(support::apart(support::geometry_step(divergence::FullGaussian::of({4, 1, 1, 0.5})), step) > 1e-3);
+}
+
+TEST_CASE("covariances that are none are refused") {
+    using divergence::FullGaussian;
+    CHECK_THROWS_WITH_AS(FullGaussian::of({1, 0, 0}), doctest::Contains("is no square"), ConfigError);
+    CHECK_THROWS_WITH_AS(FullGaussian::of({1, 2, 0, 1}), doctest::Contains("symmetric"), ConfigError);
+    CHECK_THROWS_WITH_AS(FullGaussian::of({1, 2, 2, 1}), doctest::Contains("positive definite"), ConfigError);
+    using Method = FedBreD<prior::Identity, FullGaussian>;
+    CHECK_THROWS_WITH_AS(support::geometry_run(Method{.divergence = FullGaussian::of({1})}, {0, 0}),
+                         doctest::Contains("of 2 parameters has 3 numbers, this one 1"), ConfigError);
+    CHECK_THROWS_WITH_AS(support::geometry_run(Method{.divergence = {{1, 0, -1}}}, {0, 0}),
+                         doctest::Contains("above 0 on its diagonal"), ConfigError);
+}
+
 TEST_CASE("one local step by hand") {
     const auto by_hand = support::geometry_step_by_hand([](double x) { return x / 4; }, [](double) { return 0.25; });
     CHECK(support::apart(support::geometry_step(DiagonalGaussian{{4, 0.5}}), by_hand) < 1e-15);

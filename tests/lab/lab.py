@@ -27,7 +27,7 @@ import zipfile
 SMALL = ["run", "--data", "synthetic", "--clients", "12", "--per-round", "7", "--quiet"]
 PERSONAL = ["fedalt", "fedsim", "fedper", "fedrep", "fedpac", "lg-fedavg", "fedbabu", "fedbn", "ft-part", "pfedbred-lg", "pfedbred-meg",
             "pfedbred-mh", "pfedme", "per-fedavg", "ditto", "apfl", "mtl", "fedamp", "fedfomo", "fedem", "knn-per", "hypcluster", "partialfed",
-            "pfedhn", "fedspa-dst", "fedspa-rsm", "sub-fedavg", "subsampling"]
+            "pfedbayes", "pfedhn", "fedspa-dst", "fedspa-rsm", "sub-fedavg", "subsampling"]
 # With the model each needs and what else.
 OTHERS = {"flow": ["--model", "dnn"], "flow-fixed": ["--model", "dnn"], "pi-flow": ["--model", "dnn"],
           "perada": ["--model", "dnn-adapter", "--aux", "held-out:0.2", "--set", "kd_steps=5"],

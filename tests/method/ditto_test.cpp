@@ -56,6 +56,24 @@ TEST_CASE("one visit by hand: the pull is toward what was received, not toward t
     CHECK(std::fabs(run.client(0).v[0] - (first - 0.1 * ((first - 4) + 2 * (first - 0.4)))) < 1e-15);
 }
 
+TEST_CASE("a personal model begins at the first w received, or where the run began") {
+    // w moves from 0 to 0.4 in the first round, which client 1 misses; what it is then served is where v begins.
+    const auto begun = [](OwnInit where) {
+        Federation<Ditto<>, support::Quadratic<>> run{
+            {}, support::quadratic_data({{{1, 4}}, {{1, 4}}}), {.own_init = where}, {.batch = 0}, Vec<double>{0}};
+        run.round(sample::Uniform{.count = 1});
+        const Id missed = run.client(0).v.empty() ? 0 : 1;
+        Workspace<double> workspace;
+        double v = -1;
+        run.at_client(missed, workspace, [&](const auto& client, auto received, auto& space) {
+            v = client.serve(std::move(received), 1, space).parameters[0];
+        });
+        return v;
+    };
+    CHECK(std::fabs(begun(OwnInit::received) - 0.4) < 1e-15);
+    CHECK(begun(OwnInit::initial) == 0);
+}
+
 TEST_CASE_TEMPLATE("L-BASE-1 lambda = 0: v is Local's; w is FedAvg's for every lambda", Mode, Ditto<>, FedAvg<>) {
     const std::size_t steps = std::is_same_v<Mode, Ditto<>> ? 0 : 3;  // epochs, then the stream
     const auto compare = [&](double lambda) {

@@ -105,7 +105,7 @@ TEST_CASE("L-BRED-7 exact prox and lambda -> infinity: pFedMe -> FedAvg, lg -> P
     const double average = end(FedAvg<>{.local = {.rate = 0.1}, .steps = 4}, 1);
     CHECK(std::fabs(bred(Identity{}, 1e6, 1) - average) < 1e-5);
     CHECK(std::fabs(bred(Identity{}, 1e2, 1) - average) > 1e-3);
-    const double meta = end(PerFedAvg<>{.alpha = 0.2, .beta_m = 0.1, .steps = 4}, 0);  // full batches: b1 = b2
+    const double meta = end(PerFedAvg<>{.local = {.rate = 0.1}, .alpha = 0.2, .steps = 4}, 0);  // full batches: b1 = b2
     // First order: lg pulls theta's gradient at mu = w - eta_a g(w), which is Per-FedAvg's look-ahead.
     CHECK(std::fabs(bred(LossGradient{.eta_a = 0.2}, 1e6, 0) - meta) < 1e-5);
     CHECK(std::fabs(bred(LossGradient{.eta_a = 0.2}, 1e2, 0) - meta) > 1e-3);

@@ -123,7 +123,7 @@ TEST_CASE("L-BRED-4 mh as released with lambda = 0 is first-order Per-FedAvg") {
         auto method = with(prior);
         method.lambda = lambda;
         Federation<FedBreD<Hybrid>, Net> bred{{}, toy_data(), method, usual};
-        const PerFedAvg<> other{.alpha = step, .beta_m = step, .steps = method.steps, .meta_gradient = order};
+        const PerFedAvg<> other{.local = {.rate = step}, .alpha = step, .steps = method.steps, .meta_gradient = order};
         Federation<PerFedAvg<>, Net> per{{}, toy_data(), other, usual};
         for (int r = 0; r < 4; ++r) {
             bred.round(all_train);

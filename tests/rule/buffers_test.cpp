@@ -31,7 +31,9 @@
 #include <tessera/nn/tuned.hpp>
 #include <tessera/privacy/noise.hpp>
 #include <tessera/rule/adam.hpp>
+#include <tessera/rule/adam_w.hpp>
 #include <tessera/rule/dp_sgd.hpp>
+#include <tessera/rule/sam.hpp>
 #include <tessera/rule/sgd.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -109,6 +111,8 @@ TEST_CASE("every rule: x -= g on running statistics, without rate, decay, pull, 
     CHECK(moved(after(rule::Sgd{.rate = 0.1, .momentum = 0.9, .weight_decay = 0.2, .clip = 0.1}, 3, pulled)));
     CHECK(moved(after(rule::Adam{}, 3)));
     CHECK(moved(after(rule::Adam{.rate = 0.5}, 3, pulled)));
+    CHECK(moved(after(rule::AdamW{.rate = 0.5, .weight_decay = 0.1}, 3, pulled)));
+    CHECK(moved(after(rule::Sam<>{.base = {.rate = 0.1, .weight_decay = 0.2}}, 3, pulled)));
     // What is left of the vector is what it is without them: the norm of (3, -4, 12) is 13, not that of all five.
     const auto clipped = after(rule::Sgd{.rate = 1, .clip = 1.3}, 1);
     CHECK(clipped[4] == doctest::Approx(5 - 1.2).epsilon(1e-6));  // 1e-6 is added to the norm
@@ -263,7 +267,7 @@ TEST_CASE("methods: averaged by FedAvg, at home with FedBN; FedDyn, APFL and Per
     CHECK(sane(trained(FedAvg<rule::Adam, fold::ServerAdam<>>{.local = {.rate = 0.01}}).server().w));
     CHECK(sane(trained(FedDyn<>{.local = {.rate = 0.05}}).server().w));
     CHECK(sane(trained(Apfl<>{.local = {.rate = 0.05}}).server().w));
-    CHECK(sane(trained(PerFedAvg<>{.alpha = 0.01, .beta_m = 0.05}).server().w));
+    CHECK(sane(trained(PerFedAvg<>{.local = {.rate = 0.05}, .alpha = 0.01}).server().w));
     // FedAlt with a personal head: statistics travel with the body, and only the phase that trains it moves them.
     const auto shared = trained(FedAlt<scope::Head>{.order = {.v = {.rate = 0.05}, .u = {.rate = 0.05}}});
     CHECK(gather(shared.server().w, Where::range(45, 55)) !=

@@ -94,6 +94,20 @@ TEST_CASE("full personalization with a pull has the paper's constants") {
     CHECK(c.sigma_v_bound == doctest::Approx(4).epsilon(1e-12));
 }
 
+TEST_CASE("the second terms of the theorems, by hand") {
+    TheoryConstants c;
+    c.clients = 4;
+    c.delta = 3, c.sigma_u_bound = 2, c.sigma_v_bound = 1;
+    c.l_u = 2, c.l_v = 4, c.l_uv = std::sqrt(2.0);  // chi^2 = 1/4
+    // (4 + 9) / 2 (1 - 1/2) + (1 * 1) / (4 * 4) (1 - 1/5) + 1/4 / 4
+    CHECK(c.second_variance_alt(1, 2, 5) == doctest::Approx(13.0 / 4 + 0.05 + 1.0 / 16));
+    CHECK(c.second_variance_sim(2) == doctest::Approx(1.25 * (9.0 / 2 + 4.0 / 2 + 0.25) / 2));
+    CHECK(c.second_variance_alt(1, 1, 1) == doctest::Approx(1.0 / 16));  // one step each: coupling alone is left
+    CHECK(c.second_variance_sim(1) == 0);
+    CHECK(theory_table(c, 1, {2, 5}).series[0].y.size() == theory_table(c, 1).categories.size());
+    CHECK_THROWS_AS(theory_table(c, 1, {0, 1}), ConfigError);
+}
+
 TEST_CASE("blocks that do not touch have no coupling, and one that is only coupling has all of it") {
     const auto apart = theory_constants(federation(support::Separable{}));
     CHECK(apart.l_uv == 0);

@@ -5,7 +5,7 @@
 //           v_k: own epochs (or batches) on f(v) + lambda/2 |v - w|^2 from v_k, w as received
 //   server: as FedAvg
 //
-// v_k starts at the first w received. w is FedAvg's for every lambda; lambda = 0: v_k is Local's.
+// v_k starts at the first w received, or where the run began. w is FedAvg's for every lambda; lambda = 0: v_k is Local's.
 #pragma once
 
 #include <tessera/contracts/method.hpp>
@@ -15,6 +15,10 @@
 #include <tessera/rule/sgd.hpp>
 
 namespace tessera {
+
+// Where a personal model begins: at the first w received, or at the run's initial vector.
+enum class OwnInit : std::uint8_t { received, initial };
+constexpr std::array<std::string_view, 2> words_of(OwnInit) { return {"received", "initial"}; }
 
 template <class Local = rule::Sgd, class Fold = fold::Mean, class Own = Local>
 struct Ditto {
@@ -30,6 +34,7 @@ struct Ditto {
     std::size_t steps = 0, own_steps = 0;  // instead of epochs: batches of the client's stream
     double lambda = 0.1;
     Weigh weights = Weigh::samples;
+    OwnInit own_init = OwnInit::received;
     template <class R>
     struct Client {
         Vec<R> v;
@@ -40,15 +45,21 @@ struct Ditto {
     auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
         const auto received = w;
         descend(at, w, at.work(epochs, steps, me.cursor), local);
-        descend(at, start(me.v, received), at.work(own_epochs, own_steps, me.own_cursor, Pass::own),
+        descend(at, begun(at, me.v, received), at.work(own_epochs, own_steps, me.own_cursor, Pass::own),
                 personal, {.toward = received, .pull = lambda});
         return up(at, std::move(w), weights);
     }
     template <class M, class R = real<M>>
     auto serve(const Site<M>& at, Vec<R> w, Client<R> me) const {
-        return plain(at, std::move(start(me.v, w)));
+        return plain(at, std::move(begun(at, me.v, w)));
     }
     void validate() const { detail::require_size(lambda, "lambda"); }
+
+private:
+    template <class R>
+    Vec<R>& begun(const auto& at, Vec<R>& v, const Vec<R>& received) const {
+        return start(v, own_init == OwnInit::initial ? *at.initial : received);
+    }
 };
 
 }  // namespace tessera

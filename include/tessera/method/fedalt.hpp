@@ -12,7 +12,8 @@
 
 namespace tessera {
 
-template <class Own = scope::Head, class Local = rule::Sgd, class Fold = fold::Mean>
-using FedAlt = Partial<Own, order::Alternate<Local>, Fold>;
+template <class Own = scope::Head, class Local = rule::Sgd, class Fold = fold::Mean,
+          class Tune = rule::Sgd>
+using FedAlt = Partial<Own, order::Alternate<Local>, Fold, Weigh::batches, Tune>;
 
 }  // namespace tessera

@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-template <class Local = rule::Sgd, class Fold = fold::Mean>
+template <class Local = rule::Sgd, class Fold = fold::Mean, class Tune = rule::Sgd>
 struct FedBabu {
     static constexpr auto by_default = verb::send | verb::merge;
     static constexpr auto offers =
@@ -26,7 +26,7 @@ struct FedBabu {
     std::size_t epochs = 1;       // E
     std::size_t tune_epochs = 1;  // E_ft
     bool tune_all = false;        // the body too
-    rule::Sgd tune{};
+    Tune tune{};
     Weigh weights = Weigh::samples;
     template <class R>
     using Server = detail::SharedPart<Fold, R>;

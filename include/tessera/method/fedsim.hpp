@@ -12,7 +12,8 @@
 
 namespace tessera {
 
-template <class Own = scope::Head, class Local = rule::Sgd, class Fold = fold::Mean>
-using FedSim = Partial<Own, order::Together<Local>, Fold>;
+template <class Own = scope::Head, class Local = rule::Sgd, class Fold = fold::Mean,
+          class Tune = rule::Sgd>
+using FedSim = Partial<Own, order::Together<Local>, Fold, Weigh::batches, Tune>;
 
 }  // namespace tessera

@@ -15,7 +15,8 @@
 
 namespace tessera {
 
-template <class Own = scope::Head, class Local = rule::Sgd, class Fold = fold::Mean>
+template <class Own = scope::Head, class Local = rule::Sgd, class Fold = fold::Mean,
+          class Tune = rule::Sgd>
 struct FtPart {
     static constexpr auto by_default = verb::send | verb::merge;
     static constexpr auto offers = offer::trains_to_serve;
@@ -25,7 +26,7 @@ struct FtPart {
     std::size_t epochs = 1;       // E
     std::size_t steps = 0;        // instead of epochs: batches of the client's stream
     std::size_t tune_epochs = 5;  // E_ft
-    rule::Sgd tune{};
+    Tune tune{};
     Weigh weights = Weigh::samples;
     template <class R>
     struct Client {

@@ -17,7 +17,8 @@
 
 namespace tessera {
 
-template <class Own, class Order, class Fold = fold::Mean, Weigh By = Weigh::batches>
+template <class Own, class Order, class Fold = fold::Mean, Weigh By = Weigh::batches,
+          class Tune = rule::Sgd>
 struct Partial {
     static constexpr auto by_default = verb::send | verb::merge;
     static constexpr auto offers =
@@ -27,7 +28,7 @@ struct Partial {
     Fold fold{};
     Weigh weights = By;
     std::size_t tune_epochs = 0;  // E_ft
-    rule::Sgd tune{};
+    Tune tune{};
     template <class R>
     using Server = detail::SharedPart<Fold, R>;
     template <class R>

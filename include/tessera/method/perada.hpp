@@ -6,7 +6,7 @@
 //           theta_k: E steps on f from w, rate eta_l
 //   server: w = mean of the theta_k, then distilled on public data (fold::Distill)
 //
-// That is Ditto, v_k from the first w received, with uniform weights and a fold that distils.
+// That is Ditto, v_k from the first w received or from v^0 (own_init), with uniform weights and a fold that distils.
 // lambda_scale = 2 is the authors' program, which leaves the 1/2 out. On all parameters: w is
 // FedDF's with distillation, (w, v_k) Ditto's without (fold::Mean).
 #pragma once
@@ -30,6 +30,7 @@ struct PerAda {
     std::size_t steps = 0, own_steps = 0;  // E and S, instead of epochs: batches of the stream
     double lambda = 1, lambda_scale = 1;
     Weigh weights = Weigh::uniform;
+    OwnInit own_init = OwnInit::received;
     template <class R>
     using Client = typename Ditto<Local, Fold, Own>::template Client<R>;
 
@@ -43,7 +44,7 @@ struct PerAda {
     }
     Ditto<Local, Fold, Own> ditto() const {
         return {local, personal, fold, epochs, own_epochs, steps, own_steps,
-                lambda * lambda_scale, weights};
+                lambda * lambda_scale, weights, own_init};
     }
     void validate() const {
         detail::require_size(lambda, "lambda");

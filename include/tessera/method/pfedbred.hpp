@@ -13,19 +13,12 @@
 #include <tessera/contracts/method.hpp>
 #include <tessera/divergence/gaussian.hpp>
 #include <tessera/fold/relax.hpp>
+#include <tessera/method/detail/with_rate.hpp>
 #include <tessera/nn/prox.hpp>
 #include <tessera/prior/identity.hpp>
 #include <tessera/rule/sgd.hpp>
 
 namespace tessera {
-
-namespace detail {
-template <class Local>
-constexpr Local prox_rule() {
-    if constexpr (std::is_same_v<Local, rule::Sgd>) return {.rate = 0.01};
-    else return {};
-}
-}  // namespace detail
 
 template <class Prior = prior::Identity, class Divergence = divergence::Gaussian,
           class Fold = fold::Relax<fold::Mean>, class Local = rule::Sgd>
@@ -35,7 +28,7 @@ struct FedBreD {
     Prior prior{};
     Divergence divergence{};
     Fold fold{};
-    Local local = detail::prox_rule<Local>();  // alpha
+    Local local = detail::with_rate<Local>(0.01);  // alpha
     double alpha_m = 0.01, lambda = 15;
     std::size_t steps = 20, inner_steps = 5;  // R batches, K steps on each
     ProxInit prox_init = ProxInit::automatic;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The Bregman proximal map: theta near the minimum of f(x) + lambda D(x, mu), by gradient steps on one batch.
 //
-//   descend_prox steps of a rule on that
+//   descend_prox     steps of a rule on that
+//   descend_toward   steps of a rule over many batches, with the mean of a prior made anew for each
 //   Envelope     F_i(w) = min f + lambda D(., mu_i(w)) and its gradient (pFedBreD's Eq. 12 and 13)
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -45,30 +47,84 @@ private:
 };
 }  // namespace detail
 
-// `steps` steps of a rule on f(x; b) + lambda D(x, mu), all on one batch, kept in the domain of the geometry. The pull
-// is a term of the step in every geometry: fused kernels read it, and a rule that clips clips the gradient of f alone.
+// Steps of a rule on f + lambda D(., mu), kept in the domain of the geometry. The pull is a term of the step in every
+// geometry: fused kernels read it, and a rule that clips clips the gradient of f alone. `mu` may change between steps,
+// in place, and is then looked at again by `aim`.
+template <Model M, class Q, class Geometry>
+class PulledSteps {
+    using R = real<M>;
+
+public:
+    PulledSteps(const Site<M>& at, const Q& rule, const Geometry& geometry, const Vec<R>& mu, double lambda)
+        : geometry_(geometry),
+          mu_(mu),
+          lambda_(static_cast<R>(lambda)),
+          slope_at_mu_(is_euclidean<Geometry> ? 0 : mu.size()),
+          pull_(slope_at_mu_.size()),
+          step_(walk(at, rule, terms(lambda))) {
+        aim();
+    }
+    PulledSteps(const PulledSteps&) = delete;
+    PulledSteps& operator=(const PulledSteps&) = delete;
+
+    void aim() {
+        if constexpr (!is_euclidean<Geometry>) geometry_.gradient(In<R>(mu_), Out<R>(slope_at_mu_));
+    }
+    void operator()(Vec<R>& x, const Batch<R>& b) {
+        if constexpr (!is_euclidean<Geometry>) {
+            geometry_.gradient(In<R>(x), Out<R>(pull_));
+            for (std::size_t j = 0; j < x.size(); ++j) pull_[j] = lambda_ * (pull_[j] - slope_at_mu_[j]);
+        }
+        step_(x, b);
+        geometry_.project(Out<R>(x));
+    }
+
+private:
+    Terms<R> terms(double lambda) const {
+        if constexpr (is_euclidean<Geometry>) return {.toward = mu_, .pull = lambda};
+        else return {.also = pull_};
+    }
+
+    const Geometry& geometry_;
+    const Vec<R>& mu_;
+    R lambda_;
+    Vec<R> slope_at_mu_, pull_;
+    Walk<M, Q> step_;
+};
+
+// `steps` of them, all on one batch.
 template <Model M, class Q, class Geometry, class R = real<M>>
 void descend_prox(const Site<M>& at, Vec<R>& x, const Batch<R>& batch, std::size_t steps, const Q& rule,
                   const Geometry& geometry, const Vec<R>& mu, double lambda) {
     const detail::ReadOnce<R> read(batch, steps);
     const Batch<R>& b = read.batch();
-    if constexpr (is_euclidean<Geometry>) {
-        auto step = walk(at, rule, {.toward = mu, .pull = lambda});
-        for (std::size_t k = 0; k < steps; ++k) {
-            step(x, b);
-            geometry.project(Out<R>(x));
-        }
-    } else {
-        Vec<R> slope_at_mu(mu.size()), pull(mu.size());
-        geometry.gradient(In<R>(mu), Out<R>(slope_at_mu));
-        auto step = walk(at, rule, {.also = pull});
-        for (std::size_t k = 0; k < steps; ++k) {
-            geometry.gradient(In<R>(x), Out<R>(pull));
-            for (std::size_t j = 0; j < x.size(); ++j) pull[j] = static_cast<R>(lambda) * (pull[j] - slope_at_mu[j]);
-            step(x, b);
-            geometry.project(Out<R>(x));
-        }
+    PulledSteps<M, Q, Geometry> step(at, rule, geometry, mu, lambda);
+    for (std::size_t k = 0; k < steps; ++k) step(x, b);
+}
+
+// One step on each batch of f(x; b) + lambda D(x, mu_i(w)), mu_i(w) made anew for each as pFedBreD does; a prior that
+// draws several batches takes so many of them for a step, which reads the last. `me` is what the prior remembers: theta
+// is x after the step before.
+template <Model M, class Q, class P, class Geometry, class R = real<M>>
+void descend_toward(const Site<M>& at, Vec<R> w, Vec<R>& x, const LocalSteps<R>& batches, const Q& rule, const P& prior,
+                    const Geometry& geometry, double lambda, Personal<R>& me) {
+    static_assert(check_prior<P, M>() && check_divergence<Geometry, double>());
+    geometry.project(Out<R>(w));
+    geometry.project(Out<R>(x));
+    start(me.theta, w);
+    start(me.w_last, w);
+    Vec<R> mu = w, made(w.size());
+    PulledSteps<M, Q, Geometry> step(at, rule, geometry, mu, lambda);
+    for (const auto b : batches) {
+        prior(at, w, b, me, made);
+        if constexpr (tessera::detail::is_natural<P>) geometry.mean(Out<R>(made));
+        geometry.project(Out<R>(made));
+        std::copy(made.begin(), made.end(), mu.begin());  // where the steps look
+        step.aim();
+        step(x, b.last());
+        me.theta = x;
     }
+    me.w_last = w;
 }
 
 // F_i(w) = min f + lambda D(., mu_i(w)), by a prior and K steps of a rule. Refers to what it is made of.

@@ -20,6 +20,7 @@
 
 #include <tessera/contracts/model.hpp>
 #include <tessera/contracts/private.hpp>
+#include <tessera/contracts/routable.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
 #include <tessera/core/scope.hpp>
@@ -43,7 +44,8 @@ public:
         offer::initialize | offer::input_width | offer::when(FusedModel<M>, offer::fused) |
         offer::when(CountedModel<M>, offer::forward_flops) | offer::when(LogitModel<M>, offer::logits) |
         offer::when(ClippingModel<M>, offer::clipped) | offer::when(FeatureModel<M>, offer::features) |
-        offer::when(AlignableModel<M>, offer::aligned) | offer::when(JudgingModel<M>, offer::judge) | offer::apart;
+        offer::when(AlignableModel<M>, offer::aligned) | offer::when(RoutableModel<M>, offer::routed) |
+        offer::when(JudgingModel<M>, offer::judge) | offer::apart;
 
     Tuned(M model, Vec<R> backbone, S scope = {}) : model_(std::move(model)) {
         const std::size_t d = dimension(model_);
@@ -187,6 +189,33 @@ public:
         const double loss = model_.aligned_gradient(bench.w, b, term, bench.g);
         kept_->pick(bench.g, out);
         return loss;
+    }
+
+    // Branches that differ where it trains alone; blocks without trained parameters are the same in both.
+    Routes routes(MixAt mix) const
+        requires RoutableModel<M>
+    {
+        return model_.routes(mix);
+    }
+    double routed_gradient(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& b, Out<R> dw_g, Out<R> dw_l) const
+        requires RoutableModel<M>
+    {
+        const Vec<R> global = assembled(w_g), local = assembled(w_l);
+        Vec<R> dg(dw_g.empty() ? 0 : global.size()), dl(dw_l.empty() ? 0 : local.size());
+        const double loss = model_.routed_gradient(global, local, routing, b, dg, dl);
+        if (!dw_g.empty()) kept_->pick(dg, dw_g);
+        if (!dw_l.empty()) kept_->pick(dl, dw_l);
+        return loss;
+    }
+    void routed_predict(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& b, Out<R> out) const
+        requires RoutableModel<M>
+    {
+        model_.routed_predict(assembled(w_g), assembled(w_l), routing, b, out);
+    }
+    void hard_predict(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& b, Out<R> out) const
+        requires RoutableModel<M>
+    {
+        model_.hard_predict(assembled(w_g), assembled(w_l), routing, b, out);
     }
 
 private:

@@ -5,7 +5,7 @@
 //
 // Both partial gradients are taken at the same point. Cost: tau gradients. Equal rules without a penalty make one
 // step of the whole vector, fused where the model fuses, and clip it as one group; else each rule moves and clips its
-// block. A rule that looks at the gradient elsewhere than at the point it is given has no place here.
+// block. A rule that looks at the gradient elsewhere too (rule::Sam) has it taken there, with the other block standing.
 #pragma once
 
 #include <algorithm>
@@ -34,17 +34,18 @@ constexpr bool alike(const A& a, const B& b) {
     else return false;
 }
 
-// The objective whose gradient has been taken already.
+// The objective whose gradient at `there` has been taken already.
 template <class M>
 struct Taken {
     using Real = real<M>;
     const M* model;
-    In<Real> g;
+    In<Real> there, g;
     double loss;
 
     Layout layout() const { return model->layout(); }
     std::size_t outputs() const { return model->outputs(); }
-    double gradient(In<Real>, const Batch<Real>&, Out<Real> out) const {
+    double gradient(In<Real> x, const Batch<Real>& b, Out<Real> out) const {
+        if (!std::equal(x.begin(), x.end(), there.begin(), there.end())) return model->gradient(x, b, out);
         std::copy(g.begin(), g.end(), out.begin());
         return loss;
     }
@@ -78,16 +79,22 @@ private:
     template <class M>
     void in_blocks(const Site<M>& at, Vec<real<M>>& w, const detail::Budget& budget, const Terms<real<M>>& of_v,
                    const Terms<real<M>>& of_u) const {
-        Vec<real<M>> g(w.size());
-        detail::Taken<M> taken{at.model, g, 0};
+        Vec<real<M>> there, moved, g(w.size());
+        detail::Taken<M> taken{at.model, {}, g, 0};
         const auto here = at.with(taken);
         memory_t<V, real<M>> memory_v{};
         memory_t<U, real<M>> memory_u{};
         auto& tally = at.workspace->tally;
         detail::for_each_batch(at, budget, [&](const auto& b) {
             taken.loss = at.gradient(w, b, g);
+            taken.there = there = moved = w;
             v.step(here, w, b, of_v, memory_v);
-            u.step(here, w, b, of_u, memory_u);
+            u.step(here, moved, b, of_u, memory_u);
+            of_u.on.each(w.size(), [&](Range r) {
+                std::copy(moved.begin() + static_cast<std::ptrdiff_t>(r.begin),
+                          moved.begin() + static_cast<std::ptrdiff_t>(r.end),
+                          w.begin() + static_cast<std::ptrdiff_t>(r.begin));
+            });
             tally.loss += taken.loss;
             tally.steps += 1;
             tally.examples += b.size();

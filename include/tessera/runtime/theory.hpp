@@ -55,8 +55,18 @@ struct TheoryConstants {
         const double sv = sigma_v_bound * sigma_v_bound / l_v;
         return (1 + chi() * chi()) * (shared_noise(1 - share(m)) + sv * share(m));
     }
+    // The same of the second term, which falls as T^(-2/3): of tau_u and tau_v local steps, or tau of both at once.
+    double second_variance_alt(std::size_t m, std::size_t tau_u, std::size_t tau_v) const {
+        const double sv = sigma_v_bound * sigma_v_bound / l_v;
+        return shared_noise(1) * beyond_one(tau_u) + sv * share(m) * beyond_one(tau_v) + chi() * chi() * sv;
+    }
+    double second_variance_sim(std::size_t tau) const {
+        const double sv = sigma_v_bound * sigma_v_bound / l_v;
+        return (1 + chi() * chi()) * (shared_noise(1) + sv) * beyond_one(tau);
+    }
 
 private:
+    static double beyond_one(std::size_t tau) { return 1 - 1 / static_cast<double>(tau); }
     double share(std::size_t m) const { return static_cast<double>(m) / static_cast<double>(clients); }
     double shared_noise(double left) const {
         return (delta * delta * left + sigma_u_bound * sigma_u_bound) / l_u;
@@ -263,8 +273,14 @@ inline std::string what_is_undefined(const TheoryConstants& c) {
 
 }  // namespace detail
 
+// Local steps of a visit, as the second terms of the theorems count them.
+struct LocalWork {
+    std::size_t tau_u = 1, tau_v = 1;
+};
+
 // As a table of the report; `per_round` clients take part in a round.
-inline report::Extra theory_table(const TheoryConstants& c, std::size_t per_round) {
+inline report::Extra theory_table(const TheoryConstants& c, std::size_t per_round, LocalWork work = {}) {
+    detail::require(work.tau_u > 0 && work.tau_v > 0, "theory_table: a visit has at least one step of each kind");
     return {.id = "theory",
             .title = "Constants of the theory of FedAlt and FedSim",
             .caption = "Estimated where the run stands, over " + std::to_string(c.clients) +
@@ -273,10 +289,13 @@ inline report::Extra theory_table(const TheoryConstants& c, std::size_t per_roun
                        detail::what_is_undefined(c),
             .kind = report::Kind::table,
             .categories = {"sigma_u", "sigma_u, noisiest client", "sigma_v", "sigma_v, noisiest client", "delta", "L_u",
-                           "L_v", "L_uv", "chi", "leading variance, FedAlt", "leading variance, FedSim"},
+                           "L_v", "L_uv", "chi", "leading variance, FedAlt", "leading variance, FedSim",
+                           "second variance, FedAlt", "second variance, FedSim"},
             .series = {{.name = "value",
                         .y = {c.sigma_u, c.sigma_u_bound, c.sigma_v, c.sigma_v_bound, c.delta, c.l_u, c.l_v, c.l_uv,
-                              c.chi(), c.leading_variance_alt(per_round), c.leading_variance_sim(per_round)}}}};
+                              c.chi(), c.leading_variance_alt(per_round), c.leading_variance_sim(per_round),
+                              c.second_variance_alt(per_round, work.tau_u, work.tau_v),
+                              c.second_variance_sim(std::max(work.tau_u, work.tau_v))}}}};
 }
 
 }  // namespace tessera

@@ -10,8 +10,11 @@
 #include <type_traits>
 #include <utility>
 
+#include <tessera/contracts/prior.hpp>
 #include <tessera/contracts/rule.hpp>
+#include <tessera/core/form.hpp>
 #include <tessera/method/detail/halves.hpp>
+#include <tessera/nn/prox.hpp>
 #include <tessera/nn/routed.hpp>
 
 namespace tessera {
@@ -34,13 +37,29 @@ auto routed(const Me& method, const Site<M>& at, nn::Moves moves = nn::Moves::al
     if constexpr (fits) return nn::Routed<M, Gate>(*at.model, method.gate, method.routing, moves, reuse);
 }
 
-// x arrives with a w_l where those are averaged, and leaves with one that was trained.
-template <class Me, class M>
-void train_local(const Me& method, const Site<M>& zeta_l, Vec<real<M>>& x) {
+template <class R>
+bool is_kept_by_prior(const Personal<R>& me, std::size_t d) {
+    return fresh_or(me.theta, d) && fresh_or(me.w_last, d);
+}
+
+// x arrives with a w_l where those are averaged, and leaves with one that was trained. `me` is what the prior remembers.
+template <class Me, class M, class Memory>
+void train_local(const Me& method, const Site<M>& zeta_l, Vec<real<M>>& x, Memory& me) {
+    using R = real<M>;
     const auto d = static_cast<std::ptrdiff_t>(zeta_l.initial->size());
     const bool own = method.local_init == LocalInit::averaged_local;
     Vec<real<M>> w_l(own ? x.end() - d : x.begin(), own ? x.end() : x.begin() + d);
-    descend(zeta_l, w_l, zeta_l.epochs(method.local_epochs, Pass::own), method.local);
+    const auto batches = zeta_l.epochs(method.local_epochs, Pass::own);
+    if (method.lambda == 0) {
+        descend(zeta_l, w_l, batches, method.local);
+    } else {
+        Personal<R> none;
+        Personal<R>* kept = &none;
+        if constexpr (std::is_same_v<Memory, Personal<R>>) kept = &me;
+        const Vec<R> w_g(x.begin(), x.begin() + d);
+        nn::descend_toward(zeta_l, w_g, w_l, LocalSteps<R>(batches, draws_of(method.prior)), method.local, method.prior,
+                           method.divergence, method.lambda, *kept);
+    }
     if (own) x.resize(x.size() - w_l.size());
     x.insert(x.end(), w_l.begin(), w_l.end());
 }
@@ -50,21 +69,28 @@ template <Model Objective, class Rule>
 class Steps {
 public:
     template <class M>
-    Steps(const Site<M>& at, const Objective& objective, const Rule& rule, bool wanted = true)
-        : idle_(!wanted || objective.on().empty()), walk_(at.with(objective), rule, {.on = objective.on()}) {}
+    Steps(const Site<M>& at, const Objective& objective, const Rule& rule, bool wanted = true,
+          Terms<real<Objective>> terms = {})
+        : idle_(!wanted || objective.on().empty()), walk_(at.with(objective), rule, on(objective, terms)) {}
     void operator()(Vec<real<Objective>>& x, const Batch<real<Objective>>& b) {
         if (!idle_) walk_(x, b);
     }
 
 private:
+    static Terms<real<Objective>> on(const Objective& objective, Terms<real<Objective>> terms) {
+        terms.on = objective.on();
+        return terms;
+    }
+
     bool idle_;
     Walk<Objective, Rule> walk_;
 };
 
-// Who moves in the joint phase: psi by J_psi, and by J_g what the method says is global.
+// Who moves in the joint phase: psi by J_psi, and by J_g what the method says is global, pulled to where it began.
 struct Joint {
     bool router = true, global = true;
     nn::Moves by_j_g = nn::Moves::global;
+    double pull = 0;
 };
 template <class Me, class M>
 void train_joint(const Me& method, const Site<M>& zeta_g, Vec<real<M>>& x, const Joint& who) {
@@ -72,7 +98,9 @@ void train_joint(const Me& method, const Site<M>& zeta_g, Vec<real<M>>& x, const
         nn::Reuse<real<M>> reuse;
         const auto j_psi = routed(method, zeta_g, nn::Moves::router, &reuse);
         const auto j_g = routed(method, zeta_g, who.by_j_g, &reuse);
-        Steps router(zeta_g, j_psi, method.local, who.router), global(zeta_g, j_g, method.local, who.global);
+        const Vec<real<M>> received = who.pull != 0 ? x : Vec<real<M>>{};
+        Steps router(zeta_g, j_psi, method.local, who.router),
+            global(zeta_g, j_g, method.local, who.global, {.toward = received, .pull = who.pull});
         take_turns(method.alternate, zeta_g.epochs(method.joint_epochs), zeta_g.batch_count(), x, router, global);
     }
 }

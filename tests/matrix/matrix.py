@@ -1,0 +1,484 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The matrix of compositions: every method, found in the headers, with every choice of every column.
+
+  matrix.py all OUT [--row METHOD]... [--compiler g++] [--linked linked.o] [--jobs 1]
+        compiles and runs every cell of the rows; a cell holds (cell.hpp says what that is) or is refused with one
+        sentence, which is compared with refused.txt; writes docs/matrix.md after a run of all rows
+  matrix.py pairs OUT [...]      the same of compositions of many choices, in which every pair of choices that can meet does
+  matrix.py cover OUT            writes the sources of a set in which every method and every choice occurs, for scripts/test
+  matrix.py accept OUT           takes the refusals of the last run of all rows as refused.txt, for a review
+  matrix.py --self-test
+
+OUT keeps what was found, row by row; a row is tried again only with --again, or by name."""
+import argparse
+import concurrent.futures
+import itertools
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PAGE = ROOT / "docs" / "matrix.md"
+REFUSED = HERE / "refused.txt"
+
+NOISY = "rule::DpSgd<support::KeyedNoise>"
+# Column -> choice -> what it is: a type for the method's hole, or the settings of the cell.
+RULES = {
+    "plain": ("rule::Sgd", ""), "momentum": ("rule::Sgd", "momentum=0.9"), "Adam": ("rule::Adam", ""),
+    "AdamW": ("rule::AdamW", ""), "SAM": ("rule::Sam<>", ""), "DP-SGD": (NOISY, ""), "a user's": ("SignDescent", ""),
+}
+FOLDS = {
+    "mean": "fold::Mean", "relaxed": "fold::Relax<>", "momentum": "fold::ServerMomentum<>", "Adam": "fold::ServerAdam<>",
+    "owners": "fold::OwnersMean", "groups": "fold::Grouped<scope::Head, fold::ServerMomentum<>>",
+    "distilled": "fold::Distill<>", "private": "fold::PrivateMean<support::KeyedNoise>", "a user's": "TrimmedMean",
+}
+MASKS = {"static": "mask::RandomStatic", "searched": "mask::DynamicSparse", "of the head": "mask::RandomStatic, scope::Head"}
+GATES = {"fixed": "gate::Fixed", "chain": "gate::Chain<4>", "any chain": "gate::AnyChain", "a user's": "PerBlock"}
+PRIORS = {"identity": "prior::Identity", "lg": "prior::LossGradient", "meg": "prior::Memorized", "mh": "prior::MetaHybrid",
+          "a user's": "HalfWay"}
+CODECS = {"8 bits": "codec::Quantised<8>", "4 bits": "codec::Quantised<4>", "sign": "codec::Sign", "top-k": "codec::TopK<>",
+          "random-k": "codec::RandomK<>", "8 bits both ways": "codec::Quantised<8>, codec::Quantised<8>"}
+DPS = {"examples": NOISY}
+MODELS = {
+    "DNN": ("Net", "dnn"), "MCLR": ("Net", "mclr"), "convolutions": ("Net", "conv"), "group norm": ("Net", "group_norm"),
+    "batch norm": ("Net", "batch_norm"), "LSTM": ("Net", "lstm"), "attention": ("Net", "transformer"),
+    "adapters": ("TunedNet", "adapters"), "known when compiling": ("KnownNet", "dnn"), "a user's": ("UsersNet", "dnn"),
+}
+COLUMNS = {"rule": RULES, "fold": FOLDS, "mask": MASKS, "gate": GATES, "prior": PRIORS, "codec": CODECS, "DP": DPS,
+           "model": MODELS}
+USUAL = {"rule": "plain", "model": "DNN"}  # what a cell has where nothing else is asked
+
+# The hole that a template parameter is, by its name; `Inner` is FedDF's fold.
+HOLES = {"Local": "rule", "Rule": "rule", "Fold": "fold", "Gate": "gate", "Prior": "prior"}
+# Methods around others, with what they are tried around, innermost first: what choices add stands inside.
+AROUND = {"Coded": ("FedAvg", None), "Masked": ("FedAvg", None), "Private": ("FedAvg", None),
+          "Fallback": ("Ditto", "Fallback<{}>"), "KnnPer": ("FedAvg", "KnnPer<{}>")}
+SKIPPED = {"Partial"}  # FedAlt, FedSim, FedBN, FedPer, FedRep and LG-FedAvg are it
+# Where a row's own wrapper is a choice of a column.
+OWN = {"Coded": ("codec", "8 bits"), "Masked": ("mask", "searched"), "Private": ("DP", "examples")}
+NO_HOLE = {
+    "rule": "no local rule: {} takes no steps",
+    "fold": "no fold: {} sums no models at its server",
+    "gate": "no gate: {} trains one model a client and routes nothing",
+    "prior": "no prior: {} takes no proximal map whose centre one could be",
+}
+DECLARED = re.compile(r"template <((?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*)>\s*(?:struct (\w+) \{|using (\w+) =)")
+
+
+def methods():
+    """name -> [(parameter, default)], of every method of the library."""
+    found = {}
+    for header in sorted((ROOT / "include" / "tessera" / "method").glob("*.hpp")):
+        text = header.read_text()
+        for parameters, struct, alias in DECLARED.findall(text):
+            name = struct or alias
+            if not name[0].isupper() or name in ("Server", "Client", "Upload", "Down", "Change", "FirstOf") or name in SKIPPED:
+                continue
+            if struct and "by_default" not in text[text.index("struct " + name):]:
+                continue
+            pieces = re.findall(r"class (\w+)(?: = ((?:[^<>,]|<(?:[^<>]|<[^<>]*>)*>)+))?", " ".join(parameters.split()))
+            found[name] = [(parameter, default.strip()) for parameter, default in pieces]
+    return found
+
+
+METHODS = methods()
+
+
+def holes(name):
+    """Column -> parameter of a method's template."""
+    inner = AROUND.get(name, (name,))[0]
+    named = {HOLES[p]: p for p, _ in METHODS[inner] if p in HOLES}
+    if name == "FedDf":
+        named["fold"] = "Inner"
+    return named
+
+
+def spelt(name, choices):
+    """The type of a method with some choices: {column: choice}."""
+    core, wrapper = AROUND.get(name, (name, "{}"))
+    wrapper = wrapper or "{}"
+    asked = dict(USUAL, **choices)
+    if name in OWN:
+        asked.setdefault(*OWN[name])
+    if "DP" in asked and "rule" not in choices:
+        asked["rule"] = "DP-SGD"
+    values, named = [], holes(name)
+    column_of = {parameter: column for column, parameter in named.items()}
+    given = {}
+    last = -1
+    for i, (parameter, default) in enumerate(METHODS[core]):
+        column = column_of.get(parameter)
+        if column and column in asked and (column != "rule" or asked["rule"] not in ("plain", "momentum")):
+            value = RULES[asked["rule"]][0] if column == "rule" else COLUMNS[column][asked[column]]
+            last = i
+        else:
+            value = re.sub(r"\b(Local|Rule)\b", lambda m: given.get(m[0], m[0]), default)
+        given[parameter] = value
+        values.append(value)
+    text = f"{core}<{', '.join(values[:last + 1])}>"
+    if "mask" in asked:
+        text = f"Masked<{text}, {MASKS[asked['mask']]}>"
+    if "DP" in asked:
+        text = f"Private<{text}>"
+    if "codec" in asked:
+        text = f"Coded<{text}, {CODECS[asked['codec']]}>"
+    return wrapper.format(text)
+
+
+def absent(name, choices):
+    """Why a cell cannot even be asked for, or None: the method has no such hole."""
+    for column in choices:
+        if column in NO_HOLE and column not in holes(name):
+            return NO_HOLE[column].format(name)
+    return None
+
+
+def cell(name, choices):
+    model, kind = MODELS[dict(USUAL, **choices)["model"]]
+    settings = RULES[dict(USUAL, **choices)["rule"]][1] if "rule" in choices else ""
+    return {"row": name, "choices": choices, "type": spelt(name, choices), "model": model, "kind": kind, "settings": settings,
+            "absent": absent(name, choices)}
+
+
+def key(choices):
+    return ", ".join(f"{column}: {choice}" for column, choice in choices.items())
+
+
+def row(name):
+    return [cell(name, {column: choice}) for column, all_choices in COLUMNS.items() for choice in all_choices]
+
+
+# Sources --------------------------------------------------------------------------------------------------------------
+
+def source(cells, main=True):
+    """One line a cell, so that a compiler's line is a cell's."""
+    lines = ['#include "cell.hpp"', "", "using namespace matrix;"]
+    at = {}
+    for i, c in enumerate(cells):
+        lines.append(f"std::string v{i}(std::string_view s, Kind k) {{ return verdict<{c['type']}, {c['model']}>(s, k); }}")
+        at[len(lines)] = i
+    table = ",\n".join(f'    {{"{i}", v{i}, "{c["settings"]}", Kind::{c["kind"]}}}' for i, c in enumerate(cells))
+    lines += ["int main() {", f"    return told(std::array<Cell, {len(cells)}>{{{{", table, "    }});", "}", ""]
+    return "\n".join(lines), at
+
+
+ERROR = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+):\d+:\s+(?:fatal )?error: (?P<text>.*)")
+NEEDED = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+):\d+:\s+required from here")
+
+
+def complaints(output, name, at):
+    """cell -> the first error that its line is the cause of, of GCC's output."""
+    found, line = {}, None
+    for text in output.splitlines():
+        needed, error = NEEDED.match(text), ERROR.match(text)
+        if needed and pathlib.Path(needed["file"]).name == name:
+            line = int(needed["line"])
+        elif error:
+            here = int(error["line"]) if pathlib.Path(error["file"]).name == name else line
+            if here in at:
+                found.setdefault(at[here], error["text"])
+    return found
+
+
+SENTENCE = re.compile(r"static assertion failed: (tessera::.*|.*)")
+
+
+def tried(cells, arguments, out, stem):
+    """The verdict on each cell: compiled together, and again without those that do not compile."""
+    verdicts = [None] * len(cells)
+    for i, c in enumerate(cells):
+        if c["absent"]:
+            verdicts[i] = "absent: " + c["absent"]
+    for attempt in range(6):
+        left = [i for i, v in enumerate(verdicts) if v is None]
+        if not left:
+            return verdicts
+        text, at = source([cells[i] for i in left])
+        file = out / f"{stem}.cpp"
+        file.write_text(text)
+        program = out / stem
+        command = [*arguments.compiler.split(), *arguments.flags.split(), "-std=c++20", "-O0", "-w", "-fmax-errors=0",
+                   "-fno-diagnostics-show-caret", "-fdiagnostics-color=never", "-DTESSERA_LINKED_KERNELS",
+                   f"-I{out}", f"-I{HERE}", f"-I{ROOT / 'tests'}", f"-I{ROOT / 'include'}", "-isystem",
+                   "/usr/include/eigen3"]
+        done = subprocess.run(command + ["-c", str(file), "-o", str(file) + ".o"], capture_output=True, text=True)
+        if done.returncode == 0:
+            subprocess.run([*arguments.compiler.split(), str(file) + ".o", arguments.linked, "-o", str(program), "-lpthread"],
+                           check=True)
+            ran = subprocess.run([str(program)], capture_output=True, text=True)
+            for line in ran.stdout.splitlines():
+                number, said = line.split("\t", 1)
+                verdicts[left[int(number)]] = said
+            for i in left:
+                verdicts[i] = verdicts[i] or f"broken: ended without an answer ({ran.returncode}) {ran.stderr[-200:]}"
+            (out / (stem + ".cpp.o")).unlink()
+            program.unlink()
+            return verdicts
+        wrong = complaints(done.stderr, file.name, at)
+        if not wrong:
+            (out / f"{stem}.err").write_text(done.stderr)
+            raise SystemExit(f"{stem}: errors that belong to no cell, see {out / stem}.err")
+        for i, said in wrong.items():
+            sentence = SENTENCE.search(said)
+            verdicts[left[i]] = "refused: " + sentence[1] if sentence and "tessera::" in sentence[1] else "broken: " + said
+    return [v or "broken: not reached" for v in verdicts]
+
+
+def precompiled(arguments, out):
+    """cell.hpp once for all rows: half of what a small row costs."""
+    header = out / "cell.hpp"
+    header.write_text((HERE / "cell.hpp").read_text())
+    command = [*arguments.compiler.split(), *arguments.flags.split(), "-std=c++20", "-O0", "-w", "-DTESSERA_LINKED_KERNELS",
+               f"-I{ROOT / 'tests'}", f"-I{ROOT / 'include'}", "-isystem", "/usr/include/eigen3", "-x", "c++-header",
+               str(header), "-o", str(header) + ".gch"]
+    subprocess.run(command, check=True)
+
+
+# What is known of refusals ---------------------------------------------------------------------------------------------
+
+def known():
+    """(row, key) -> sentence."""
+    all_known = {}
+    for line in REFUSED.read_text().splitlines() if REFUSED.exists() else []:
+        if line and not line.startswith("#"):
+            name, what, sentence = line.split("\t")
+            all_known[name, what] = sentence
+    return all_known
+
+
+def possible(name, choices, refused):
+    """Whether each of the choices by itself is no refusal of the method's."""
+    return not absent(name, choices) and all((name, key({c: v})) not in refused for c, v in choices.items())
+
+
+# Pairs that no method can have, with the reason. A rule here is a fact about two policies, whatever the method.
+def clash(choices):
+    c = choices
+    if "DP" in c and c.get("rule", "DP-SGD") != "DP-SGD":
+        return "tessera::Private: all that is released must be trained with noise"
+    if "DP" in c and c.get("mask") == "searched":
+        return "tessera::Masked: a mask that data chose leaves the client without noise"
+    if c.get("rule") == "DP-SGD" and c.get("mask") == "searched":
+        return "tessera::Masked: a mask that data chose leaves the client without noise"
+    if ("DP" in c or c.get("rule") == "DP-SGD" or c.get("fold") == "private") and c.get("model") == "batch norm":
+        return "examples of a batch meet in this model"
+    if "mask" in c and c.get("fold") in ("distilled", "private", "a user's"):
+        return "rows with masks are not what this fold understands"
+    if "DP" in c and c.get("fold") == "private":
+        return "tessera::Private: noise twice"
+    if c.get("model") == "adapters" and "gate" in c:
+        return "tessera::RoutableModel"
+    return None
+
+
+def compositions(wanted, refused):
+    """Greedy: compositions that hold together, until `wanted(name, choices)` finds nothing new in any."""
+    names = sorted(METHODS)
+    found = []
+    for name in names:
+        left = [(column, choice) for column, all_choices in COLUMNS.items() for choice in all_choices]
+        while True:
+            choices = {}
+            gain = wanted(name, choices)
+            while True:
+                best = None
+                for column, choice in left:
+                    if column in choices:
+                        continue
+                    more = dict(choices, **{column: choice})
+                    if not possible(name, more, refused) or clash(more):
+                        continue
+                    worth = wanted(name, more)
+                    if worth > gain and (best is None or worth > best[0]):
+                        best = (worth, more)
+                if best is None:
+                    break
+                gain, choices = best
+            if gain == 0:
+                break
+            found.append((name, choices))
+            wanted(name, choices, take=True)
+    return found
+
+
+def covering(refused):
+    """Every method once, every choice once."""
+    methods_left = set(METHODS)
+    choices_left = {(column, choice) for column, all_choices in COLUMNS.items() for choice in all_choices}
+
+    def wanted(name, choices, take=False):
+        new = choices_left & set(choices.items())
+        if take:
+            methods_left.discard(name)
+            choices_left.difference_update(new)
+        return 100 * (name in methods_left) + len(new) + (0.01 * len(choices) if name in methods_left else 0)
+    return compositions(wanted, refused), methods_left, choices_left
+
+
+def all_pairs(refused):
+    pairs_left = set()
+    everything = [(column, choice) for column, all_choices in COLUMNS.items() for choice in all_choices]
+    for a, b in itertools.combinations(everything, 2):
+        if a[0] != b[0] and not clash(dict([a, b])):
+            pairs_left.add((a, b))
+
+    def wanted(name, choices, take=False):
+        new = pairs_left & set(itertools.combinations(sorted(choices.items(), key=everything.index), 2))
+        if take:
+            pairs_left.difference_update(new)
+        return len(new)
+    return compositions(wanted, refused), pairs_left
+
+
+# The page --------------------------------------------------------------------------------------------------------------
+
+def page(results):
+    """results: row -> key -> verdict."""
+    cells = [v for r in results.values() for v in r.values()]
+    holds = sum(v == "holds" for v in cells)
+    refused = [v for v in cells if v.startswith("refused")]
+    sentences = []
+    for r in results.values():
+        for v in r.values():
+            if v.startswith("refused"):
+                said = v.split(": ", 1)[1]
+                if said not in sentences:
+                    sentences.append(said)
+    lines = ["# What meets what", "",
+             "Written by `tests/matrix/matrix.py all`, which compiles and runs every cell. Rows are the methods of the library, found",
+             "in its headers; a cell is the method with one choice of a column, all else as it is by default, on a tiny task.", "",
+             f"Of {len(cells)} cells {holds} hold, {len(refused)} are refused with a sentence, and "
+             f"{sum(v.startswith('absent') for v in cells)} have nowhere to put the choice.", "",
+             "- `+` holds: two rounds count and are finite; the same bits in memory and over the wire, for any order and number of",
+             "  workers, and after a restart; clients, also one that never came, are answered in finite numbers.",
+             "- a number: refused, by the compiler or before round one, with that sentence (below).",
+             "- `.` the method has no such hole: no rule takes steps, no fold sums, nothing is routed, nothing has a prior.", "",
+             "`scripts/test` compiles and runs a smaller set in which every method and every choice occurs;",
+             "`tests/matrix/matrix.py pairs` compositions of many choices in which all pairs meet that can.", ""]
+    for column, all_choices in COLUMNS.items():
+        lines += [f"## {column[0].upper() + column[1:]}", "",
+                  "| | " + " | ".join(all_choices) + " |", "|---|" + "---|" * len(all_choices)]
+        for name, r in results.items():
+            marks = []
+            for choice in all_choices:
+                v = r[key({column: choice})]
+                marks.append("+" if v == "holds" else "." if v.startswith("absent") else
+                             str(sentences.index(v.split(": ", 1)[1]) + 1) if v.startswith("refused") else "**broken**")
+            if any(m != "." for m in marks):
+                lines.append(f"| `{name}` | " + " | ".join(marks) + " |")
+        lines.append("")
+    lines += ["## Sentences", ""]
+    lines += [f"{i}. {s}" for i, s in enumerate(sentences, 1)]
+    return "\n".join(lines) + "\n"
+
+
+def run_rows(arguments, jobs):
+    """jobs: stem -> cells. Verdicts are kept in OUT, and not asked for again."""
+    out = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    waiting = {stem: cells for stem, cells in jobs.items()
+               if arguments.again or stem in arguments.row or not (out / f"{stem}.json").exists()}
+    if waiting and (arguments.again or not (out / "cell.hpp.gch").exists()):
+        precompiled(arguments, out)
+
+    def one(stem):
+        verdicts = tried(jobs[stem], arguments, out, stem)
+        (out / f"{stem}.json").write_text(json.dumps({key(c["choices"]): v for c, v in zip(jobs[stem], verdicts)}, indent=1))
+        broken = [f"{stem}, {key(c['choices'])} ({c['type']}): {v}" for c, v in zip(jobs[stem], verdicts)
+                  if v.startswith("broken")]
+        print(f"{stem}: {sum(v == 'holds' for v in verdicts)} hold, {sum(v.startswith('refused') for v in verdicts)} refused",
+              *broken, sep="\n  ", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        list(pool.map(one, waiting))
+    return {stem: json.loads((out / f"{stem}.json").read_text()) for stem in jobs if (out / f"{stem}.json").exists()}
+
+
+def write_cover(out):
+    """Four sources, so that cores share them; what is written says nothing of when, so that nothing is compiled again."""
+    chosen, methods_left, choices_left = covering(known())
+    if methods_left or choices_left:
+        raise SystemExit(f"the covering set lacks {sorted(methods_left)} {sorted(choices_left)}")
+    out.mkdir(parents=True, exist_ok=True)
+    parts = 4
+    for part in range(parts):
+        text, _ = source([cell(n, c) for n, c in chosen[part::parts]])
+        file = out / f"cover_{part}.cpp"
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
+    return chosen
+
+
+def self_test():
+    assert spelt("FedAlt", {"rule": "Adam"}) == "FedAlt<scope::Head, rule::Adam>"
+    assert spelt("Ditto", {"mask": "static", "codec": "sign"}) == "Coded<Masked<Ditto<>, mask::RandomStatic>, codec::Sign>"
+    assert spelt("Fallback", {"rule": "SAM"}) == "Fallback<Ditto<rule::Sam<>>>"
+    assert absent("Local", {"fold": "Adam"}) and not absent("FedAvg", {"fold": "Adam"})
+    text, at = source([cell("FedAvg", {}), cell("FedAvg", {"rule": "Adam"})])
+    said = "a.hpp:1:2:   required from 'x'\nrow.cpp:5:9:   required from here\nb.hpp:3:4: error: static assertion failed: tessera::X: y\n"
+    assert complaints(said, "row.cpp", at) == {1: "static assertion failed: tessera::X: y"}
+    assert complaints(said.replace("row.cpp:5", "row.cpp:99"), "row.cpp", at) == {}
+    chosen, methods_left, choices_left = covering(known())
+    assert not methods_left and not choices_left, (methods_left, choices_left)
+    assert all(not clash(c) for _, c in chosen)
+    page_rows = {name: {key(c["choices"]): "holds" for c in row(name)} for name in METHODS}
+    assert "| `FedAvg` | + |" in page(page_rows)
+    page_rows["FedAvg"]["rule: Adam"] = "refused: tessera::X: y"
+    assert "1. tessera::X: y" in page(page_rows)
+    print(f"{len(METHODS)} methods, {sum(len(c) for c in COLUMNS.values())} choices, "
+          f"{len(METHODS) * sum(len(c) for c in COLUMNS.values())} cells, {len(chosen)} in the covering set")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=["all", "pairs", "cover", "accept"])
+    parser.add_argument("out", nargs="?", type=pathlib.Path)
+    parser.add_argument("--row", action="append", default=[])
+    parser.add_argument("--again", action="store_true")
+    parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--flags", default="")
+    parser.add_argument("--linked", default="linked.o")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--self-test", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.self_test:
+        return self_test()
+    if arguments.what == "cover":
+        return write_cover(arguments.out) and None
+    names = [name for name in sorted(METHODS) if not arguments.row or name in arguments.row]
+    if arguments.what == "pairs":
+        chosen, pairs_left = all_pairs(known())
+        each = 24
+        jobs = {f"pairs_{i // each}": [cell(n, c) for n, c in chosen[i:i + each]] for i in range(0, len(chosen), each)}
+        results = run_rows(arguments, jobs)
+        wrong = [f"{stem} {what}: {v}" for stem, r in results.items() for what, v in r.items() if v != "holds"]
+        print(f"{len(chosen)} compositions, {len(pairs_left)} pairs meet in none", *sorted(map(str, pairs_left)), sep="\n")
+        print(*wrong, sep="\n")
+        return 1 if wrong else 0
+    if arguments.what == "accept":
+        results = {name: json.loads((arguments.out / f"{name}.json").read_text()) for name in names}
+        lines = ["# What is refused, and with which sentence: method, choice, sentence. Each has a true reason, or would be a fault.",
+                 *(f"{name}\t{what}\t{v.split(': ', 1)[1]}" for name, r in results.items() for what, v in r.items()
+                   if v.startswith("refused"))]
+        REFUSED.write_text("\n".join(lines) + "\n")
+        return 0
+    results = run_rows(arguments, {name: row(name) for name in names})
+    refused, wrong = known(), []
+    for name, r in results.items():
+        for what, v in r.items():
+            if v.startswith("broken") or (v.startswith("refused") and refused.get((name, what)) != v.split(": ", 1)[1]):
+                wrong.append(f"{name}, {what}: {v}")
+            elif v == "holds" and (name, what) in refused:
+                wrong.append(f"{name}, {what}: holds, refused.txt says otherwise")
+    print(*wrong, sep="\n")
+    if set(results) == set(METHODS) and not wrong:
+        PAGE.write_text(page(results))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
