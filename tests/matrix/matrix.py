@@ -39,8 +39,8 @@ FOLDS = {
 }
 MASKS = {"static": "mask::RandomStatic", "searched": "mask::DynamicSparse", "of the head": "mask::RandomStatic, scope::Head"}
 GATES = {"fixed": "gate::Fixed", "chain": "gate::Chain<4>", "any chain": "gate::AnyChain", "a user's": "PerBlock"}
-PRIORS = {"identity": "prior::Identity", "lg": "prior::LossGradient", "meg": "prior::Memorized", "mh": "prior::MetaHybrid",
-          "a user's": "HalfWay"}
+PRIORS = {"identity": "prior::Identity", "lg": "prior::LossGradient", "meg": "prior::Memorized", "mh": "prior::Hybrid",
+          "mh ahead": "prior::MetaHybrid", "a user's": "HalfWay"}
 CODECS = {"8 bits": "codec::Quantised<8>", "4 bits": "codec::Quantised<4>", "sign": "codec::Sign", "top-k": "codec::TopK<>",
           "random-k": "codec::RandomK<>", "8 bits both ways": "codec::Quantised<8>, codec::Quantised<8>"}
 DPS = {"examples": NOISY}
@@ -140,7 +140,8 @@ def absent(name, choices):
 
 def cell(name, choices):
     model, kind = MODELS[dict(USUAL, **choices)["model"]]
-    settings = RULES[dict(USUAL, **choices)["rule"]][1] if "rule" in choices else ""
+    settings = ",".join(filter(None, [RULES[choices["rule"]][1] if "rule" in choices else "",
+                                      "?lambda=1" if "prior" in choices else ""]))  # Flow's prior is off by default
     return {"row": name, "choices": choices, "type": spelt(name, choices), "model": model, "kind": kind, "settings": settings,
             "absent": absent(name, choices)}
 

@@ -500,6 +500,24 @@ TEST_CASE("a warm start takes over where an earlier stage ended") {
     CHECK_THROWS_AS((Federation<FedProx<>, Net>{{}, toy_data(), {}, usual, broken}), ConfigError);
 }
 
+TEST_CASE("an example that is not finite is named; a rate that is too large is a visit that diverged") {
+    const auto first_round = [](float wrong, double rate) {
+        std::vector<float> rows(6 * 2, 0.5F);
+        rows[2 * 4 + 1] = wrong;
+        data::Split split;
+        for (std::uint64_t k = 0; k < 2; ++k)
+            split.clients.push_back({.key = k + 1, .train = {static_cast<Index>(3 * k), static_cast<Index>(3 * k + 1)}});
+        using Small = nn::Mclr<2, 2>;
+        Federation<FedAvg<>, Small> run{{}, {data::Dataset::own(std::move(rows), {0, 1, 0, 1, 0, 1}, 2), split},
+                                        {.local = {.rate = rate}}, {.seed = 1}};
+        return run.round(sample::Everyone{}).diverged;
+    };
+    CHECK(first_round(0.5F, 0.1) == 0);
+    CHECK_THROWS_WITH_AS(first_round(std::numeric_limits<float>::quiet_NaN(), 0.1),
+                         doctest::Contains("client 1: feature 1 of example 4 is not a finite number"), ConfigError);
+    CHECK(first_round(0.5F, 1e38) == 2);
+}
+
 TEST_CASE("checkpoints of another method, model or population have another shape") {
     const Federation<FedAvg<>, Net> a{{}, toy_data(), {}, usual};
     const Federation<FedAvg<>, Net> same{{}, toy_data(), {.local = {.rate = 0.3}}, usual};

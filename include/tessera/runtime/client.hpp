@@ -7,6 +7,7 @@
 // the same question. What is remembered for that is no part of the state.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -36,6 +37,23 @@ void start_streams(T& state, std::size_t round) {
         with_fields(state, [&](auto&... field) { (start_streams(field, round), ...); });
 }
 
+// What came of a visit is not finite: if an example is not, nothing that the client does can be.
+template <class R>
+void require_finite_examples(const ClientData& data, Id id) {
+    const Examples& e = *data.examples;
+    if (e.storage == Storage::bytes || e.storage == Storage::int32) return;
+    const Batch<R> all(e, data.train);
+    Vec<R> row(e.width);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        all.read(i, Out<R>(row));
+        for (std::size_t j = 0; j < row.size(); ++j)
+            if (!std::isfinite(row[j]))
+                throw ConfigError("client " + std::to_string(id) + ": feature " + std::to_string(j) + " of example " +
+                                  std::to_string(data.train[i]) +
+                                  " is not a finite number; data::filled_by_mean fills values that are missing");
+    }
+}
+
 }  // namespace detail
 
 // Streams of batches leave 32 bits for the round.
@@ -54,7 +72,7 @@ public:
 
     // In memory. WireError if the lengths of what was received are not those of this method on this model. If the visit
     // throws, or ends with a number that is not finite in the upload or in the
-    // state, the state is as it was, except for what the client has spent of its privacy: that is gone.
+    // state, which an example that is not finite turns into a ConfigError that names it, the state is as it was, except for what the client has spent of its privacy: that is gone.
     Upload visit(Down received, std::size_t round, Workspace<R>& workspace) {
         const FlushDenormals flush;
         workspace.tally = {};
@@ -74,6 +92,7 @@ public:
         sound_ = all_finite(next) && all_finite(upload);
         if (sound_ && !setup_->settings.stateless) state_ = std::move(next);
         else detail::keep_spent(setup_->method, state_, next);
+        if (!sound_) detail::require_finite_examples<R>(data_, id_);
         return upload;
     }
 

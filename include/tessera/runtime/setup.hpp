@@ -44,7 +44,7 @@ consteval bool storable() {
     }
 }
 
-// Which field of a struct is the first that cannot be, from 0: the compiler says it beside the sentence.
+// Which field of a struct is the first that cannot be: the compiler says its name beside the sentence.
 template <class T>
 consteval std::size_t unstorable() {
     std::size_t number = 0;
@@ -53,17 +53,29 @@ consteval std::size_t unstorable() {
             static_cast<field_types<T>*>(nullptr), number);
     return number;
 }
-template <class State, std::size_t Field>
+struct NoField {};
+template <class T>
+consteval auto first_unstorable() {
+    constexpr std::size_t number = unstorable<T>();
+    if constexpr (std::is_class_v<T> && Reflectable<T> && !is_array<T> && !Growable<T> && !HasBase<T> && !HasArray<T>) {
+        if constexpr (number < field_count<T>) {
+            constexpr auto* address = with_fields(
+                ghost<T>.value, [](auto&... field) { return after(std::make_index_sequence<number>{})(&field...); });
+            return FieldAddress{address};
+        } else return NoField{};
+    } else return NoField{};
+}
+template <class State, auto Field>
 struct ClientKeeps {
     static_assert(storable<State>(),
                   "tessera::Method: Client<R> must be a plain struct of numbers, vectors, masks and such structs; "
-                  "`Field` counts, from 0, the first that is not");
+                  "`Field` ends with the name of the first that is not");
 };
-template <class State, std::size_t Field>
+template <class State, auto Field>
 struct ServerKeeps {
     static_assert(storable<State>(),
                   "tessera::Method: Server<R> must be a plain struct of numbers, vectors, masks and such structs; "
-                  "`Field` counts, from 0, the first that is not");
+                  "`Field` ends with the name of the first that is not");
 };
 
 template <class Me, class M>
@@ -99,8 +111,8 @@ consteval bool method_fits() {
     if constexpr (Model<M>) {
         using R = real<M>;
         constexpr bool keeps = storable<client_t<Me, R>>() && storable<server_t<Me, R>>();
-        (void)ClientKeeps<client_t<Me, R>, unstorable<client_t<Me, R>>()>{};
-        (void)ServerKeeps<server_t<Me, R>, unstorable<server_t<Me, R>>()>{};
+        (void)ClientKeeps<client_t<Me, R>, first_unstorable<client_t<Me, R>>()>{};
+        (void)ServerKeeps<server_t<Me, R>, first_unstorable<server_t<Me, R>>()>{};
         if constexpr (keeps) messages_fit<Me, M>();
     }
     return true;
