@@ -89,7 +89,7 @@ private:
     const Vec<R>& mu_;
     R lambda_;
     Vec<R> slope_at_mu_, pull_;
-    Walk<M, Q> step_;
+    tessera::Walk<M, Q> step_;
 };
 
 // `steps` of them, all on one batch.

@@ -111,7 +111,8 @@ RoutingTheory routing_theory(const Federation<Me, M>& run, const TheorySettings&
         }
     });
     const std::vector<SplitPoint<R>> points(run.size(), SplitPoint<R>{w_g, Where::none(), Where{}});
-    RoutingTheory out{.w_g = theory_constants(run, std::span<const SplitPoint<R>>(points), settings, executor)};
+    RoutingTheory out;
+    out.w_g = theory_constants(run, std::span<const SplitPoint<R>>(points), settings, executor);
     std::vector<Vec<double>> of_w, of_psi;
     double shares = 0;
     for (auto& one : all) {
