@@ -231,7 +231,7 @@ TEST_CASE("wrong settings are refused with a sentence, and the table holds every
     CHECK_THROWS_AS(theory_constants(run, std::span<const SplitPoint<double>>(two)), ConfigError);
     const auto table = theory_table(theory_constants(run), 2);
     table.validate();
-    CHECK(table.categories.size() == 11);
+    CHECK(table.categories.size() == 13);
     CHECK(table.series[0].y[8] == doctest::Approx(std::sqrt(0.2)).epsilon(exact));
     CHECK(table.caption.find("not defined") == std::string::npos);
 }
