@@ -156,15 +156,18 @@ using Net = nn::Dnn<60, 20, 10>;
 data::FederatedDataset clients() {
     return data::synthetic({.alpha = 0.5, .beta = 0.5, .clients = 12, .seed = 3, .max_examples = 60});
 }
+struct Ended {
+    double loss, right;
+};
 template <class Me>
-double after(const char* what, const Me& method) {
+Ended after(const char* what, const Me& method) {
     Federation<Me, Net> run{{}, clients(), method, {.seed = 1, .batch = 10, .rounds = 20}};
     RoundReport last;
     for (int r = 0; r < 20; ++r) last = run.round(sample::Uniform{.count = 6});
     const double right = evaluate<Which::personal>(run).accuracy(Average::unweighted).value.get();
     std::printf("%-30s %5.1f kB up, train loss %.2f, personal %.0f %%\n", what, static_cast<double>(last.bytes_up) / 1000,
                 last.train_loss, 100 * right);
-    return right;
+    return {last.train_loss, right};
 }
 
 }  // namespace
@@ -189,12 +192,12 @@ int main() {
     const Noisy noisy{.rate = 0.05, .clip = 1, .noise = 1};
     const Coded<Private<Ditto<Noisy>>> private_ditto{.inner = {.inner = {.local = noisy, .personal = noisy}}};
     // [/private_ditto]
-    const double shared = after("SCAFFOLD", Scaffold<>{.local = {.rate = 0.05}});
+    const Ended shared = after("SCAFFOLD", Scaffold<>{.local = {.rate = 0.05}});
     after("FedAlt, trimmed mean", robust);
     after("pFedMe with SAM", flat);
     after("FedAvg with SAM of AdamW", flat_adam);
     after("FedAlt, sparse head", sparse_head);
     after("Ditto, private, 8 bits", private_ditto);
-    const double own = after("SCAFFOLD, own heads", own_heads), proto = after("FedProto", protos);
-    return own > shared && proto > 0.3 ? 0 : 1;
+    const Ended own = after("SCAFFOLD, own heads", own_heads), proto = after("FedProto", protos);
+    return own.loss < shared.loss && proto.right > 0.5 ? 0 : 1;
 }

@@ -45,7 +45,7 @@ KINDS = {
         "keeps": "bool keeps(int, int, int) const;",
         "holds": "bool holds(int, int) const;",
         "global": "int global(int, int) const;",
-        "global_at": "int global_at(int, int) const;",
+        "global_at": "int global_at(int, int, int) const;",
         "no_global": None,
         "serves_global": None,
         "serves_as_is": None,

@@ -11,9 +11,12 @@
 #include <doctest/doctest.h>
 
 #include <tessera/conformance.hpp>
+#include <tessera/mask/random_static.hpp>
+#include <tessera/method/ditto.hpp>
 #include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/knn_per.hpp>
+#include <tessera/method/masked.hpp>
 #include <tessera/method/mtl.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -144,6 +147,22 @@ TEST_CASE("a decorated method trains as on the data that is left, and obeys the 
     CHECK_FALSE(same_bits(decorated.server().w, whole.server().w));
     CHECK(conformance::method<Fallback<FedAlt<>>>().empty());
     CHECK(conformance::method<Fallback<FedAvg<>>>().empty());
+}
+
+TEST_CASE("a sparse method falls back to the server's model on the client's own mask") {
+    using Sparse = Masked<Ditto<>, mask::RandomStatic>;
+    using Net = nn::Dnn<support::Toy::width, 6, support::Toy::classes>;
+    Federation<Sparse, Net> run{{}, support::toy_data(), {.masking = {.density = 0.5}}, {.seed = 3, .batch = 5}};
+    run.run(2, sample::Everyone{});
+    Workspace<float> workspace;
+    const auto at = run.setup().site(run.data()[0], 0, 2, workspace);
+    const auto& method = run.setup().method;
+    const auto seen = method.global_at(at, method.send(run.server(), 0), run.client(0));
+    const Mask mask = run.client(0).mask;
+    REQUIRE(seen.size() == mask.size());
+    for (std::size_t j = 0; j < seen.size(); ++j) CHECK(seen[j] == (mask[j] ? run.server().w[j] : 0));
+    CHECK(mask.count() < mask.size());
+    CHECK(conformance::method<Fallback<Masked<Ditto<>>>>().empty());
 }
 
 TEST_CASE("a decorated method refuses the uploads that it refuses alone") {

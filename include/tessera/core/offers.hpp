@@ -38,7 +38,7 @@ inline constexpr Offers keeps = bit(4);             // bool keeps(site, client, 
                                                     // of a fold, bool keeps(memory, w) const: may a memory be its own
 inline constexpr Offers holds = bit(5);             // bool holds(opened, server) const: may a state be the server's
 inline constexpr Offers global = bit(6);            // Vec<R> global(server, initial) const: the global model
-inline constexpr Offers global_at = bit(7);         // Vec<R> global_at(site, received) const: as a client sees it
+inline constexpr Offers global_at = bit(7);         // Vec<R> global_at(site, received, client) const: as a client sees
 inline constexpr Offers no_global = bit(8);         // says that there is no global model
 inline constexpr Offers serves_global = bit(9);     // says that its own `serve` gives the server's model
 inline constexpr Offers serves_as_is = bit(10);     // says that its own `serve` trains nothing

@@ -2,8 +2,8 @@
 // Gaussian priors: g*(x) = 1/2 x' S^-1 x, D(x, y) = 1/2 (x - y)' S^-1 (x - y), on all of R^d.
 //
 // Gaussian has S = I, the maximum-entropy choice of the paper. DiagonalGaussian has one variance per parameter:
-// a small one holds its parameter near mu. FullGaussian has all of S, by its Cholesky factor: parameters that go together
-// are held together.
+// a small one holds its parameter near mu. FullGaussian has all of S, by its Cholesky factor: parameters that go
+// together are held together.
 #pragma once
 
 #include <cmath>

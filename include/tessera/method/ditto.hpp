@@ -5,7 +5,8 @@
 //           v_k: own epochs (or batches) on f(v) + lambda/2 |v - w|^2 from v_k, w as received
 //   server: as FedAvg
 //
-// v_k starts at the first w received, or where the run began. w is FedAvg's for every lambda; lambda = 0: v_k is Local's.
+// v_k starts at the first w received, or where the run began. w is FedAvg's for every lambda;
+// lambda = 0: v_k is Local's.
 #pragma once
 
 #include <tessera/contracts/method.hpp>
@@ -45,8 +46,9 @@ struct Ditto {
     auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
         const auto received = w;
         descend(at, w, at.work(epochs, steps, me.cursor), local);
-        descend(at, begun(at, me.v, received), at.work(own_epochs, own_steps, me.own_cursor, Pass::own),
-                personal, {.toward = received, .pull = lambda});
+        const auto batches = at.work(own_epochs, own_steps, me.own_cursor, Pass::own);
+        descend(at, begun(at, me.v, received), batches, personal,
+                {.toward = received, .pull = lambda});
         return up(at, std::move(w), weights);
     }
     template <class M, class R = real<M>>

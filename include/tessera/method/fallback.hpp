@@ -29,7 +29,7 @@ struct Fallback {
     template <class M, class Down>
     auto serve(const Site<M>& at, Down received, client_t<Inner, real<M>> me) const {
         detail::HoldOut data(at, share);
-        auto global = plain(at, detail::global_of(inner, at, received));
+        auto global = plain(at, detail::global_of(inner, at, received, me));
         auto own = serve_at<Inner, M>(inner, data.rest(at), std::move(received), std::move(me));
         return detail::better_of(at, std::move(data), std::move(global), std::move(own));
     }

@@ -37,14 +37,14 @@ struct FedBabu {
     }
     template <class M>
     auto visit(const Site<M>& at, const Vec<real<M>>& body, Nothing&) const {
-        auto w = global_at(at, body);
+        auto w = global_at(at, body, Nothing{});
         const Where moves = off(head, *at.model);
         descend(at, w, at.epochs(epochs), local, {.on = moves});
         return up(at, gather(w, moves), weights);
     }
     template <class M>
     auto serve(const Site<M>& at, const Vec<real<M>>& body, Nothing) const {
-        auto w = global_at(at, body);
+        auto w = global_at(at, body, Nothing{});
         const Where moves = tune_all ? Where{} : on(head, *at.model);
         descend(at, w, at.epochs(tune_epochs, Pass::own), tune, {.on = moves});
         return plain(at, std::move(w));
@@ -54,7 +54,7 @@ struct FedBabu {
         return server.with(initial);
     }
     template <class M>
-    Vec<real<M>> global_at(const Site<M>& at, const Vec<real<M>>& body) const {
+    Vec<real<M>> global_at(const Site<M>& at, const Vec<real<M>>& body, const auto&) const {
         return detail::joined(head, at, body, {});
     }
     bool holds(const auto& opened, const auto& server) const { return server.like(opened); }

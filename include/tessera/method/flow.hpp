@@ -3,8 +3,7 @@
 //
 //   client: zeta_l, zeta_g = halves of its data;   w_l = K1 epochs of f from w_g on zeta_l
 //           K2 epochs on zeta_g, per batch:   psi by J_psi,   then w_g by J_g   (nn/routed.hpp)
-//           with a prior: w_l on f + lambda D(., mu(w_g)), as pFedBreD's theta; w_g by J_g +
-//           mu/2 |. - w_g received|^2
+//           pulled: w_l on f + lambda D(., mu(w_g)), mu a prior; w_g on J_g + mu/2 |. - received|^2
 //   server: (w_g, psi) = fold, weighted by |zeta_g|
 //   serve:  w_l and psi adapted as above, w_g as received or adapted too; hard routing
 #pragma once
@@ -26,7 +25,8 @@ template <class Gate = gate::AnyChain, class Local = rule::Sgd, class Fold = fol
 struct Flow {
     static_assert(check_gate<Gate>());
     static constexpr auto by_default = verb::send | verb::merge;
-    static constexpr auto offers = offer::validate | offer::keeps | offer::global | offer::global_at;
+    static constexpr auto offers =
+        offer::validate | offer::keeps | offer::global | offer::global_at;
     Gate gate{};
     Local local{};  // of all three groups
     Fold fold{};
@@ -71,14 +71,14 @@ struct Flow {
     auto global(const auto& server, const auto& initial) const {
         return decltype(server.w)(server.w.begin(), server.w.begin() + std::ssize(initial));
     }
-    auto global_at(const auto& at, auto x) const { return x.resize(at.initial->size()), x; }
+    auto global_at(const auto& at, auto x, const auto&) const {
+        return x.resize(at.initial->size()), x;
+    }
     bool keeps(const auto& at, const auto& me, std::size_t) const {
         if constexpr (!requires { me.theta; }) return true;
         else return detail::is_kept_by_prior(me, at.initial->size());
     }
-    void validate() const {
-        detail::require_size(lambda, "lambda"), detail::require_size(mu, "mu");
-    }
+    void validate() const { detail::require_pulls(lambda, mu); }
 };
 
 }  // namespace tessera

@@ -35,8 +35,8 @@ struct KnnPer {
         return open_at<Inner, M>(inner, hub, std::move(w0), clients);
     }
     template <class M, class Down>
-    auto serve(const Site<M>& at, const Down& received, const auto&) const {
-        auto w = detail::global_of(inner, at, received);
+    auto serve(const Site<M>& at, const Down& received, const auto& me) const {
+        auto w = detail::global_of(inner, at, received, me);
         auto memory = detail::remember(at, w, capacity);
         return detail::Neighbours<M>{at.model, std::move(w), std::move(memory),
                                      {neighbours, lambda, fade, bandwidth}};

@@ -17,6 +17,7 @@
 #include <tessera/core/scope.hpp>
 #include <tessera/mask/dynamic_sparse.hpp>
 #include <tessera/mask/random_static.hpp>
+#include <tessera/method/detail/hold_out.hpp>
 #include <tessera/method/detail/masked.hpp>
 #include <tessera/method/detail/released.hpp>
 
@@ -31,7 +32,7 @@ struct Masked {
                   "private methods wear mask::RandomStatic");
     static constexpr auto by_default = Verbs{};
     static constexpr Offers offers = offer::admits | offer::takes | offer::keeps | offer::holds |
-                                     offer::global | offer::needs_memory;
+                                     offer::global | offer::global_at | offer::needs_memory;
     using Fold = std::remove_cvref_t<decltype(detail::merger_t<Inner>::fold)>;
     Inner inner{};
     Masking masking{};
@@ -107,6 +108,16 @@ struct Masked {
             whole.w = server.w;
             return detail::global_in(inner, whole, initial);
         } else return server.w;
+    }
+    // What is received, on the client's mask; 0 elsewhere.
+    template <class M, class R = real<M>>
+    Vec<R> global_at(const Site<M>& at, detail::MaskedDown<R> got, Client<R> me) const {
+        detail::require(recall(at, got, me), detail::knows_no_mask(at.id));
+        const nn::Sparse sparse(*at.model, me.mask, at.batch_size(), arithmetic);
+        const auto initial = packed(*at.initial, me.mask);
+        auto there = at.with(sparse);
+        there.initial = &initial;
+        return sparse.whole(detail::global_of(inner, there, got.x, me.own));
     }
     std::string_view needs_memory() const {
         const auto why = detail::needs_memory(inner);

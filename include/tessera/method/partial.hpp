@@ -64,7 +64,7 @@ struct Partial {
         return server.with(initial);
     }
     template <class M>
-    Vec<real<M>> global_at(const Site<M>& at, const Vec<real<M>>& u) const {
+    Vec<real<M>> global_at(const Site<M>& at, const Vec<real<M>>& u, const auto&) const {
         return detail::joined(own, at, u, {});
     }
     template <class M>

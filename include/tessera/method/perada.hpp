@@ -6,7 +6,8 @@
 //           theta_k: E steps on f from w, rate eta_l
 //   server: w = mean of the theta_k, then distilled on public data (fold::Distill)
 //
-// That is Ditto, v_k from the first w received or from v^0 (own_init), with uniform weights and a fold that distils.
+// That is Ditto, v_k from the first w received or from v^0 (own_init), with uniform weights and a
+// fold that distils.
 // lambda_scale = 2 is the authors' program, which leaves the 1/2 out. On all parameters: w is
 // FedDF's with distillation, (w, v_k) Ditto's without (fold::Mean).
 #pragma once

@@ -34,17 +34,11 @@ struct PFedBayes {
     double zeta = 10, deviation = 0.08;  // deviation: everybody's first s
     std::size_t draws = 1, answers = 10;
     Weigh weights = Weigh::uniform;
-    template <class R>
-    struct Client {
-        Vec<R> v;
-        Cursor cursor;
-    };
+    template <class R> struct Client { Vec<R> v; Cursor cursor; };
 
     template <class M, class R = real<M>>
     auto open(const Site<M>& hub, Vec<R> w0, std::size_t) const {
-        detail::require(!has_buffers(hub.model->layout()),
-                        "pFedBayes draws its parameters, and running statistics are none: use "
-                        "GroupNorm or LayerNorm for BatchNorm");
+        nn::require_drawable(hub.model->layout());
         w0.resize(2 * w0.size(), static_cast<R>(nn::softplus_inverse(deviation)));
         return Shared<Fold, R>{std::move(w0)};
     }
@@ -73,7 +67,9 @@ struct PFedBayes {
     auto global(const auto& server, const auto& initial) const {
         return decltype(server.w)(server.w.begin(), server.w.begin() + std::ssize(initial));
     }
-    auto global_at(const auto& at, auto x) const { return x.resize(at.initial->size()), x; }
+    auto global_at(const auto& at, auto x, const auto&) const {
+        return x.resize(at.initial->size()), x;
+    }
     bool keeps(const auto& at, const auto& me, std::size_t) const {
         return detail::fresh_or(me.v, 2 * at.initial->size());
     }

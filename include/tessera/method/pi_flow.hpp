@@ -59,7 +59,9 @@ struct PiFlow {
     auto global(const auto& server, const auto& initial) const {
         return decltype(server.w)(server.w.begin(), server.w.begin() + std::ssize(initial));
     }
-    auto global_at(const auto& at, auto x) const { return x.resize(at.initial->size()), x; }
+    auto global_at(const auto& at, auto x, const auto&) const {
+        return x.resize(at.initial->size()), x;
+    }
     void validate() const {
         detail::require(pi == Pi::tied || routing.global_loss == nn::GlobalLoss::personalized,
                         "global_loss=global trains w_g by its own loss, and two_global has two "

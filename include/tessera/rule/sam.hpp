@@ -4,8 +4,8 @@
 //   e = radius g(x) / |g(x)|;   the rule's step at x with g(x + e) in place of g(x)
 //
 // e moves what the step may move and no running statistic, which take what the first gradient says of them. What reads
-// no data (weight decay, the method's pull) stays at x, as in the authors' program. radius = 0 is the rule, bit for bit.
-// A loss that the step returns is the one at x. Cost: two gradients, and a vector.
+// no data (weight decay, the method's pull) stays at x, as in the authors' program. radius = 0 is the rule, bit for
+// bit. A loss that the step returns is the one at x. Cost: two gradients, and a vector.
 #pragma once
 
 #include <cmath>

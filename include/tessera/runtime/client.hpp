@@ -71,8 +71,9 @@ public:
         : setup_(&setup), id_(id), data_(data), state_(std::move(state)) {}
 
     // In memory. WireError if the lengths of what was received are not those of this method on this model. If the visit
-    // throws, or ends with a number that is not finite in the upload or in the
-    // state, which an example that is not finite turns into a ConfigError that names it, the state is as it was, except for what the client has spent of its privacy: that is gone.
+    // throws, or ends with a number that is not finite in the upload or in the state, which an example that is not
+    // finite turns into a ConfigError that names it, the state is as it was, except for what the client has spent of
+    // its privacy: that is gone.
     Upload visit(Down received, std::size_t round, Workspace<R>& workspace) {
         const FlushDenormals flush;
         workspace.tally = {};

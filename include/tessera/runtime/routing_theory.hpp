@@ -8,7 +8,8 @@
 //   delta_m        |grad f_m - grad F|^2, of w_g and of psi (Definition E.5, here instead of over all of space)
 //   q0^2, q1^2     means over examples and blocks of the squared shares of the global and of the local branch
 //
-// Means over clients are unweighted. Gradients of psi are of f alone, without the regulariser, at the branches as served.
+// Means over clients are unweighted. Gradients of psi are of f alone, without the regulariser, at the branches as
+// served.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,7 @@
 namespace tessera {
 
 struct RoutingTheory {
-    TheoryConstants w_g;  // l_u: beta; sigma_u: sigma_l; delta: G
+    TheoryConstants w_g;                     // l_u: beta; sigma_u: sigma_l; delta: G
     std::vector<double> delta_w, delta_psi;  // by client; absent without training data
     double q0_squared = 0, q1_squared = 0;
 
@@ -38,7 +39,8 @@ struct RoutingTheory {
     double noise(std::size_t rounds, std::size_t epochs) const {
         const auto r = static_cast<double>(rounds), k = static_cast<double>(epochs);
         const double s = sigma_l() * sigma_l();
-        return s / (2 * std::sqrt(5.0) * static_cast<double>(w_g.clients) * q0_squared * k * std::sqrt(r)) + s / (k * r);
+        return s / (2 * std::sqrt(5.0) * static_cast<double>(w_g.clients) * q0_squared * k * std::sqrt(r)) +
+               s / (k * r);
     }
     double heterogeneity(std::size_t rounds) const {
         return 2 * q1_squared * g() * g() / (q0_squared * static_cast<double>(rounds));
@@ -66,7 +68,8 @@ inline std::vector<double> diversity(const std::vector<Vec<double>>& gradients) 
 }  // namespace detail
 
 template <class Me, class M, Executor E = exec::Serial>
-RoutingTheory routing_theory(const Federation<Me, M>& run, const TheorySettings& settings = {}, const E& executor = {}) {
+RoutingTheory routing_theory(const Federation<Me, M>& run, const TheorySettings& settings = {},
+                             const E& executor = {}) {
     using R = real<M>;
     using Gate = std::remove_cvref_t<decltype(run.setup().method.gate)>;
     detail::validate_all(executor);
@@ -99,7 +102,8 @@ RoutingTheory routing_theory(const Federation<Me, M>& run, const TheorySettings&
         const auto batch = at.everything();
         g.resize(x.size());
         router.gradient(x, batch, g);
-        all[k].of_psi.assign(g.begin() + static_cast<std::ptrdiff_t>(d), g.begin() + static_cast<std::ptrdiff_t>(d + p));
+        all[k].of_psi.assign(g.begin() + static_cast<std::ptrdiff_t>(d),
+                             g.begin() + static_cast<std::ptrdiff_t>(d + p));
         g.resize(d);
         at.gradient(w_g, batch, g);
         all[k].of_w.assign(g.begin(), g.end());
@@ -141,17 +145,18 @@ inline report::Extra routing_theory_table(const RoutingTheory& t, std::size_t ro
             if (std::isfinite(each)) top = std::max(top, each);
         return top;
     };
-    return {.id = "routing-theory",
-            .title = "Constants of the theory of Flow",
-            .caption = "Estimated where the run stands, over " + std::to_string(t.w_g.clients) +
-                       " clients, with B = 1; the last two are terms of Theorem 4.1 for " + std::to_string(rounds) +
-                       " rounds of " + std::to_string(epochs) + " epochs.",
-            .kind = report::Kind::table,
-            .categories = {"beta", "sigma_l, noisiest client", "G", "q0^2", "q1^2", "delta of w_g, mean",
-                           "delta of w_g, most", "delta of psi, mean", "delta of psi, most", "noise", "heterogeneity"},
-            .series = {{.name = "value",
-                        .y = {t.beta(), t.sigma_l(), t.g(), t.q0_squared, t.q1_squared, mean(t.delta_w), most(t.delta_w),
-                              mean(t.delta_psi), most(t.delta_psi), t.noise(rounds, epochs), t.heterogeneity(rounds)}}}};
+    return {
+        .id = "routing-theory",
+        .title = "Constants of the theory of Flow",
+        .caption = "Estimated where the run stands, over " + std::to_string(t.w_g.clients) +
+                   " clients, with B = 1; the last two are terms of Theorem 4.1 for " + std::to_string(rounds) +
+                   " rounds of " + std::to_string(epochs) + " epochs.",
+        .kind = report::Kind::table,
+        .categories = {"beta", "sigma_l, noisiest client", "G", "q0^2", "q1^2", "delta of w_g, mean",
+                       "delta of w_g, most", "delta of psi, mean", "delta of psi, most", "noise", "heterogeneity"},
+        .series = {{.name = "value",
+                    .y = {t.beta(), t.sigma_l(), t.g(), t.q0_squared, t.q1_squared, mean(t.delta_w), most(t.delta_w),
+                          mean(t.delta_psi), most(t.delta_psi), t.noise(rounds, epochs), t.heterogeneity(rounds)}}}};
 }
 
 // What Flow's published Acc_g is of: each client's copy of w_g after the first epoch of its joint phase. It is a global

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The objective of Per-FedAvg over w, f(w - alpha grad f(w; b1); b2). Its gradient is that of f at the place ahead; with
-// curvature times I - alpha Hess f(w; b3), by a central difference of size delta.
+// The objective of Per-FedAvg over w, f(w - alpha grad f(w; b1); b2). Its gradient is that of f at the place ahead;
+// with curvature times I - alpha Hess f(w; b3), by a central difference of size delta.
 #pragma once
 
 #include <algorithm>

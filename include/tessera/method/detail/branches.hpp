@@ -37,12 +37,17 @@ auto routed(const Me& method, const Site<M>& at, nn::Moves moves = nn::Moves::al
     if constexpr (fits) return nn::Routed<M, Gate>(*at.model, method.gate, method.routing, moves, reuse);
 }
 
+inline void require_pulls(double lambda, double mu) {
+    require_size(lambda, "lambda");
+    require_size(mu, "mu");
+}
 template <class R>
 bool is_kept_by_prior(const Personal<R>& me, std::size_t d) {
     return fresh_or(me.theta, d) && fresh_or(me.w_last, d);
 }
 
-// x arrives with a w_l where those are averaged, and leaves with one that was trained. `me` is what the prior remembers.
+// x arrives with a w_l where those are averaged, and leaves with one that was trained. `me` is what the prior
+// remembers.
 template <class Me, class M, class Memory>
 void train_local(const Me& method, const Site<M>& zeta_l, Vec<real<M>>& x, Memory& me) {
     using R = real<M>;

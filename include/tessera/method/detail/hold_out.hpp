@@ -40,19 +40,19 @@ private:
 template <class Me>
 concept HasVector = requires(const server_t<Me, float>& server) { server.w.size(); };
 
-// The global model as a client sees it.
-template <class Inner, class M, class Down>
-Vec<real<M>> global_of(const Inner& inner, const Site<M>& at, const Down& received) {
+// The global model as a client sees it, whole.
+template <class Inner, class M, class Down, class State>
+Vec<real<M>> global_of(const Inner& inner, const Site<M>& at, const Down& received, const State& me) {
     constexpr bool whole = std::is_convertible_v<Down, Vec<real<M>>>;
     if constexpr (offers_of<Inner>().has(offer::global_at)) {
-        return inner.global_at(at, received);
+        return inner.global_at(at, received, me);
     } else if constexpr (WrapsMethod<Inner>) {
         if constexpr (std::is_same_v<Down, down_t<inner_t<Inner>, real<M>>>) {
-            return global_of(inner_of(inner), at, received);
+            return global_of(inner_of(inner), at, received, state_within<Inner>(me));
         } else {
             down_t<inner_t<Inner>, real<M>> within;
             inner.decode(received, within);
-            return global_of(inner_of(inner), at, within);
+            return global_of(inner_of(inner), at, within, state_within<Inner>(me));
         }
     } else {
         static_assert(whole, "tessera::Fallback: the inner method has no global model");

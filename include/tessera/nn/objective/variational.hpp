@@ -17,6 +17,7 @@
 
 #include <tessera/contracts/model.hpp>
 #include <tessera/core/arena.hpp>
+#include <tessera/core/error.hpp>
 #include <tessera/core/random.hpp>
 
 namespace tessera::nn {
@@ -31,6 +32,12 @@ R softplus_slope(R rho) {
     return 1 / (1 + std::exp(-rho));
 }
 inline double softplus_inverse(double s) { return s + std::log(-std::expm1(-s)); }
+
+inline void require_drawable(Layout model) {
+    tessera::detail::require(!has_buffers(model),
+                             "parameters are drawn, and running statistics are none that could be: "
+                             "use GroupNorm or LayerNorm in place of BatchNorm");
+}
 
 // The segments of (m, rho).
 inline Vec<Segment> drawn_segments(Layout model) {
@@ -71,7 +78,9 @@ struct Variational {
 
     Layout layout() const { return segments; }
     std::size_t outputs() const { return model->outputs(); }
-    void predict(In<Real> x, const Batch<Real>& b, Out<Real> out) const { model->predict(x.first(x.size() / 2), b, out); }
+    void predict(In<Real> x, const Batch<Real>& b, Out<Real> out) const {
+        model->predict(x.first(x.size() / 2), b, out);
+    }
     double gradient(In<Real> x, const Batch<Real>& b, Out<Real> out) const {
         const std::size_t d = x.size() / 2;
         std::fill(out.begin(), out.end(), Real(0));
@@ -106,7 +115,9 @@ struct Nearest {
 
     Layout layout() const { return segments; }
     std::size_t outputs() const { return model->outputs(); }
-    void predict(In<Real> x, const Batch<Real>& b, Out<Real> out) const { model->predict(x.first(x.size() / 2), b, out); }
+    void predict(In<Real> x, const Batch<Real>& b, Out<Real> out) const {
+        model->predict(x.first(x.size() / 2), b, out);
+    }
     double gradient(In<Real> x, const Batch<Real>&, Out<Real> out) const {
         std::fill(out.begin(), out.end(), Real(0));
         return add_divergence<Real>(to, x, Real(1), false, out);
