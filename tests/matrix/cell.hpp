@@ -152,7 +152,7 @@ void say(Me& method, std::string_view words) {
     }
 }
 inline constexpr std::string_view small = "?kd_steps=2,?kd_batch=4,?inner_steps=2,?steps=2,?clients=3,?width=4,?hidden=1,"
-                                          "?first=4,?second=4,?first_width=4";
+                                          "?gate.first=4,?gate.second=4";
 
 // "holds", "refused: SENTENCE" or "broken: WHAT".
 template <class Me, class M = Net>
