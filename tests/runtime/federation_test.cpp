@@ -506,7 +506,7 @@ TEST_CASE("an example that is not finite is named; a rate that is too large is a
         rows[2 * 4 + 1] = wrong;
         data::Split split;
         for (std::uint64_t k = 0; k < 2; ++k)
-            split.clients.push_back({.key = k + 1, .train = {static_cast<Index>(3 * k), static_cast<Index>(3 * k + 1)}});
+            split.clients.push_back({.train = {static_cast<Index>(3 * k), static_cast<Index>(3 * k + 1)}, .key = k + 1});
         using Small = nn::Mclr<2, 2>;
         Federation<FedAvg<>, Small> run{{}, {data::Dataset::own(std::move(rows), {0, 1, 0, 1, 0, 1}, 2), split},
                                         {.local = {.rate = rate}}, {.seed = 1}};
