@@ -4,7 +4,7 @@
 
   matrix.py all OUT [--row METHOD]... [--compiler g++] [--linked linked.o] [--jobs 1]
         compiles and runs every cell of the rows; a cell holds (cell.hpp says what that is) or is refused with one
-        sentence, which is compared with refused.txt; writes docs/matrix.md after a run of all rows
+        sentence, which is compared with refused.txt; writes docs/matrix.md of all rows that OUT knows
   matrix.py pairs OUT [...]      the same of compositions of many choices, in which every pair of choices that can meet does
   matrix.py cover OUT            writes the sources of a set in which every method and every choice occurs, for scripts/test
   matrix.py accept OUT           takes the refusals of the last run of all rows as refused.txt, for a review
@@ -252,8 +252,16 @@ def known():
     return all_known
 
 
+def seen_rows():
+    """Rows that refused.txt speaks of; of others nothing is known."""
+    line = next((x for x in REFUSED.read_text().splitlines() if x.startswith("# rows: ")), "") if REFUSED.exists() else ""
+    return set(line.removeprefix("# rows: ").split())
+
+
 def possible(name, choices, refused):
     """Whether each of the choices by itself is no refusal of the method's."""
+    if choices and name not in seen_rows():
+        return False
     return not absent(name, choices) and all((name, key({c: v})) not in refused for c, v in choices.items())
 
 
@@ -285,7 +293,7 @@ def compositions(wanted, refused):
         left = [(column, choice) for column, all_choices in COLUMNS.items() for choice in all_choices]
         while True:
             choices = {}
-            gain = wanted(name, choices)
+            gain = wanted(name, choices)  # above 0 where the method itself is wanted
             while True:
                 best = None
                 for column, choice in left:
@@ -353,7 +361,7 @@ def page(results):
     lines = ["# What meets what", "",
              "Written by `tests/matrix/matrix.py all`, which compiles and runs every cell. Rows are the methods of the library, found",
              "in its headers; a cell is the method with one choice of a column, all else as it is by default, on a tiny task.", "",
-             f"Of {len(cells)} cells {holds} hold, {len(refused)} are refused with a sentence, and "
+             f"Of {len(cells)} cells, of {len(results)} of {len(METHODS)} methods, {holds} hold, {len(refused)} are refused with a sentence, and "
              f"{sum(v.startswith('absent') for v in cells)} have nowhere to put the choice.", "",
              "- `+` holds: two rounds count and are finite; the same bits in memory and over the wire, for any order and number of",
              "  workers, and after a restart; clients, also one that never came, are answered in finite numbers.",
@@ -424,7 +432,7 @@ def self_test():
     assert complaints(said, "row.cpp", at) == {1: "static assertion failed: tessera::X: y"}
     assert complaints(said.replace("row.cpp:5", "row.cpp:99"), "row.cpp", at) == {}
     chosen, methods_left, choices_left = covering(known())
-    assert not methods_left and not choices_left, (methods_left, choices_left)
+    assert not methods_left and (not REFUSED.exists() or not choices_left), (methods_left, choices_left)
     assert all(not clash(c) for _, c in chosen)
     page_rows = {name: {key(c["choices"]): "holds" for c in row(name)} for name in METHODS}
     assert "| `FedAvg` | + |" in page(page_rows)
@@ -461,13 +469,19 @@ def main():
         print(*wrong, sep="\n")
         return 1 if wrong else 0
     if arguments.what == "accept":
+        names = [name for name in names if (arguments.out / f"{name}.json").exists()]
         results = {name: json.loads((arguments.out / f"{name}.json").read_text()) for name in names}
         lines = ["# What is refused, and with which sentence: method, choice, sentence. Each has a true reason, or would be a fault.",
+                 "# rows: " + " ".join(names),
                  *(f"{name}\t{what}\t{v.split(': ', 1)[1]}" for name, r in results.items() for what, v in r.items()
                    if v.startswith("refused"))]
         REFUSED.write_text("\n".join(lines) + "\n")
         return 0
     results = run_rows(arguments, {name: row(name) for name in names})
+    for name in sorted(METHODS):
+        if name not in results and (arguments.out / f"{name}.json").exists():
+            results[name] = json.loads((arguments.out / f"{name}.json").read_text())
+    results = dict(sorted(results.items()))
     refused, wrong = known(), []
     for name, r in results.items():
         for what, v in r.items():
@@ -476,7 +490,7 @@ def main():
             elif v == "holds" and (name, what) in refused:
                 wrong.append(f"{name}, {what}: holds, refused.txt says otherwise")
     print(*wrong, sep="\n")
-    if set(results) == set(METHODS) and not wrong:
+    if not wrong:
         PAGE.write_text(page(results))
     return 1 if wrong else 0
 
