@@ -226,7 +226,8 @@ TEST_CASE("frozen means frozen, with momentum too (D-FLOW-7)") {
                        .initial = &w0, .workspace = &workspace};
     const Flow<Router> method{.local = {.rate = 0.1, .momentum = 0.9}, .local_epochs = 1};
     auto x = detail::routed(method, at).start(w0, Key{1});
-    detail::train_local(method, at, x);
+    Nothing none;
+    detail::train_local(method, at, x, none);
     const auto j_psi = detail::routed(method, at, nn::Moves::router);
     const auto j_g = detail::routed(method, at, nn::Moves::global);
     detail::Steps router(at, j_psi, method.local), global(at, j_g, method.local);
