@@ -6,3 +6,4 @@
 #include <tessera/privacy/budget.hpp>
 #include <tessera/privacy/chacha20.hpp>
 #include <tessera/privacy/noise.hpp>
+#include <tessera/privacy/sampling.hpp>

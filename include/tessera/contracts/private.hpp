@@ -154,57 +154,14 @@ double clipped_sum(const M& model, In<real<M>> x, const Batch<real<M>>& b, const
     return clipped_sum_one_by_one(model, x, b, clip, out);
 }
 
-// How a private step comes by its examples decides what it costs: there is no way to count the one as the other.
+// How a private step comes by its examples decides what it costs: there is no way to count the one as the other. A rule's
+// type `Sampling` (privacy/sampling.hpp has two) says so:
 //
 //   draw(at, b, rate, key)       the batches of this step, given the one that the method passed
 //   expected(at, rate)           what the sum is divided by, never the size that happened to come
 //   cost(at, rate, noise, step)  of step number `step` of a walk
-namespace sampling {
-
-// Each example by itself, with probability `rate`; batches vary and may be empty. The batch of the method is only its
-// place in time.
-struct Poisson {
-    static constexpr std::string_view words = "Poisson samples", adjacency = "one example added or removed";
-
-    template <class S, class B>
-    static auto draw(const S& at, const B&, double rate, Key key) {
-        return at.poisson(rate, 1, key);
-    }
-    template <class S>
-    static double expected(const S& at, double rate) {
-        return rate * static_cast<double>(at.ids.size());
-    }
-    template <class S>
-    static Spent cost(const S&, double rate, double noise, std::uint64_t) {
-        return {rate, noise, 1};
-    }
-};
-
-// The batches of shuffled passes, as they come. They are not Poisson samples and must not be counted so (Chua et al.,
-// ICML 2024): an example is in one batch of each pass, so a pass costs one step on all data. An example that is
-// replaced moves a sum by twice the norm.
-struct Epochs {
-    static constexpr std::string_view words = "shuffled passes, no amplification",
-                                      adjacency = "one example replaced";
-
-    template <class S, class B>
-    static auto draw(const S&, const B& b, double, Key key) {
-        decltype(S{}.epochs(1)) one(b.examples());
-        one.append(b.ids(), key);
-        return one;
-    }
-    template <class S>
-    static double expected(const S& at, double) {
-        return static_cast<double>(std::min(at.batch_size(), at.ids.size()));
-    }
-    template <class S>
-    static Spent cost(const S& at, double, double noise, std::uint64_t step) {
-        return {1, noise / 2, step % at.batch_count() == 0 ? 1u : 0u};
-    }
-};
-
-}  // namespace sampling
-
+//   words, adjacency             how a report calls it, and what is protected
+//
 // A method that can be private says which of its rules are behind what a client sends, or behind anything that reads,
 // and which are behind what it keeps and nothing sent ever reads:
 //

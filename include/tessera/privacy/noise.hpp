@@ -30,6 +30,7 @@
 #include <tessera/kernels/normal.hpp>
 #include <tessera/kernels/vector.hpp>
 #include <tessera/privacy/chacha20.hpp>
+#include <tessera/privacy/sampling.hpp>  // for whoever takes a source takes private steps
 
 namespace tessera::privacy {
 

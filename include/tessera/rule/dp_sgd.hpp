@@ -29,6 +29,10 @@
 #include <tessera/rule/schedule.hpp>
 #include <tessera/rule/step.hpp>
 
+namespace tessera::sampling {
+struct Poisson;  // privacy/sampling.hpp, which comes with every source of noise
+}
+
 namespace tessera::rule {
 
 template <class Noise, class Draw = sampling::Poisson>
