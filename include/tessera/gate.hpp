@@ -5,3 +5,4 @@
 #include <tessera/gate/any_chain.hpp>
 #include <tessera/gate/chain.hpp>
 #include <tessera/gate/fixed.hpp>
+#include <tessera/gate/states.hpp>

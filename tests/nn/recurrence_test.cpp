@@ -56,7 +56,7 @@ struct Counting {
     }
 };
 
-// q0 = sigmoid(<psi, (seen, 1)>), one set of weights for all questions; sees nothing at blocks that show nothing.
+// q0 = sigmoid(<psi, (seen, 1)>), one set of weights for all questions, and of what blocks show the first few numbers.
 struct ReadsStates {
     static constexpr Offers offers{};
     static constexpr std::size_t seen_width = width + 4 * hidden;
@@ -74,15 +74,15 @@ struct ReadsStates {
         }
         bool wants_gradient() const override { return true; }
         void ask(std::size_t, In<double> seen, Out<double> q0) override {
-            const std::size_t n = shown(seen, q0.size());
-            for (std::size_t i = 0; i < q0.size(); ++i) q0[i] = at(seen.data() + i * n, n);
+            const std::size_t all = shown(seen, q0.size()), n = std::min(all, seen_width);
+            for (std::size_t i = 0; i < q0.size(); ++i) q0[i] = at(seen.data() + i * all, n);
         }
         void answer(std::size_t, In<double> seen, In<double> dq0, Out<double> dseen) override {
-            const std::size_t n = shown(seen, dq0.size());
+            const std::size_t all = shown(seen, dq0.size()), n = std::min(all, seen_width);
             for (std::size_t i = 0; i < dq0.size(); ++i) {
-                const double* row = seen.data() + i * n;
+                const double* row = seen.data() + i * all;
                 const double q = at(row, n), dz = dq0[i] * q * (1 - q);
-                for (std::size_t k = 0; k < n; ++k) dseen[i * n + k] = dz * psi[k];
+                for (std::size_t k = 0; k < n; ++k) dseen[i * all + k] = dz * psi[k];
                 for (std::size_t k = 0; k < n && !dpsi.empty(); ++k) dpsi[k] += dz * row[k];
                 if (!dpsi.empty()) dpsi[seen_width] += dz;
             }

@@ -8,9 +8,11 @@
 //   std::size_t notes(routes) const                             offered: numbers an example from the call to pull_back
 //   double forward_flops(routes) const                             offered: what asking it about one example costs
 //
-// One that reads what the branches hold (a recurrent net's states) has, in place of the last three,
+// One that reads what the branches hold (a recurrent net's states, features) has, in place of the last three,
 //
 //   auto route(routes, psi, batch, dpsi) const                  a Routing<R>, asked on the way; dpsi empty: not wanted
+//
+// routes.shown says of each block how wide what it shows is (contracts/routable.hpp).
 #pragma once
 
 #include <concepts>

@@ -11,9 +11,9 @@
 //   void hard_predict(w_g, w_l, routing, batch, out) const               q0 >= 1/2: global, else local; of each block
 //                                                                        and example the chosen branch alone is run
 //
-// q0 comes from a Routing, which the model asks block by block and tells the gradients, last block first. A model
-// whose gates read more than the example, such as the hidden states of two recurrent cells, shows that to the Routing;
-// its blocks are then every place where it asks (a layer at a time step).
+// q0 comes from a Routing, which the model asks question by question and tells the gradients, last question first. A
+// block asks once for an example, or once for each of its positions (a cell at a time step). With a question it may show
+// what its branches have made by then; `Routes::shown` says how wide that is, so that a gate can have parameters for it.
 #pragma once
 
 #include <array>
@@ -29,9 +29,22 @@ namespace tessera {
 enum class MixAt : std::uint8_t { layer, output };
 constexpr std::array<std::string_view, 2> words_of(MixAt) { return {"layer", "output"}; }
 
+// What a block shows with a question: of each example a row with what both branches read, then what the global branch
+// has made of it, then what the local one has.
+struct Shown {
+    std::size_t asks = 1;   // questions of the block, one after the other
+    std::size_t input = 0;  // numbers that both branches read
+    std::size_t held = 0;   // numbers that a branch has: what it puts out or, of a cell, its state,
+    std::size_t out = 0;    // of which the first so many are put out
+    bool recurs = false;    // the block is a cell, which goes on from a mixed state
+
+    constexpr std::size_t width() const { return input + 2 * held; }
+};
+
 struct Routes {
     std::size_t inputs = 0;  // numbers an example
-    std::size_t blocks = 0;  // numbers q0 an example
+    std::size_t blocks = 0;  // numbers q0 an example: questions of all blocks
+    Vec<Shown> shown{};      // of each block, in order; empty: they show nothing
 };
 
 // What a pass leaves for the next one over the same batch and the same branches: a model may keep there whatever does
@@ -54,7 +67,9 @@ public:
 
     // False: nobody reads the gradients with respect to q0, and `answer` need not be called.
     virtual bool wants_gradient() const = 0;
-    // q0 of block j for every example of the batch; `seen` is what the model shows, row by row, or nothing.
+    // False: nobody reads what blocks show, and they need not.
+    virtual bool looks() const { return true; }
+    // q0 of question j for every example of the batch; `seen` is what the model shows, row by row, or nothing.
     virtual void ask(std::size_t j, In<R> seen, Out<R> q0) = 0;
     // Its gradient, for every example; what it means for `seen` is written to dseen.
     virtual void answer(std::size_t j, In<R> seen, In<R> dq0, Out<R> dseen) = 0;
@@ -70,6 +85,7 @@ public:
     Given(In<R> q0, std::size_t blocks, Out<R> dq0 = {}) : q0_(q0), dq0_(dq0), blocks_(blocks) {}
 
     bool wants_gradient() const override { return !dq0_.empty(); }
+    bool looks() const override { return false; }
     void ask(std::size_t j, In<R>, Out<R> q0) override {
         for (std::size_t i = 0; i < q0.size(); ++i) q0[i] = q0_[i * blocks_ + j];
     }

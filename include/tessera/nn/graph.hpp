@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include <tessera/contracts/routable.hpp>
 #include <tessera/core/arena.hpp>
 #include <tessera/core/batch.hpp>
 #include <tessera/core/error.hpp>
@@ -103,12 +104,14 @@ public:
     int element(std::size_t number, const L& layer, int v) {
         const bool outermost = depth() == 0;
         const std::size_t first = nodes.size();
+        if (outermost) routed_ = RoutedAt::example;
         const int out = inside(number, number_of(number).view(), [&] { return (*this)(layer, v); });
         if (outermost) {
             features = v;
             bool block = false;  // also where it uses parameters that another element has
             for (std::size_t i = first; i < nodes.size(); ++i) block = block || nodes[i].spec().parameters > 0;
-            if (first < nodes.size()) stages.push_back({first, nodes.size(), block});
+            if (first < nodes.size())
+                stages.push_back({first, nodes.size(), block && routed_ != RoutedAt::nowhere, asks(v, out)});
         }
         return out;
     }
@@ -157,7 +160,20 @@ public:
         return false;
     }
     std::size_t questions(Mode m, const Stage& s) const {
-        return mixes(m, s) ? nodes[s.first].spec().asks : s.block ? 1 : 0;
+        return mixes(m, s) ? nodes[s.first].spec().asks : s.block ? s.asks : 0;
+    }
+    // What a block shows its gate.
+    Shown shown(Mode m, const Stage& s) const {
+        const Shape &in = shapes[s.first], &out = shapes[s.last];
+        if (mixes(m, s)) return {questions(m, s), in.width(), nodes[s.first].spec().holds, out.width(), true};
+        const std::size_t n = out.size() / s.asks;
+        return {s.asks, in.size() / s.asks, n, n, false};
+    }
+    Vec<Shown> shown(Mode m) const {
+        Vec<Shown> all;
+        for (const Stage& s : stages_of(m))
+            if (s.block) all.push_back(shown(m, s));
+        return all;
     }
     // Whether layer i alone reads what comes before it, and takes rows where they lie.
     bool reads_rows_at(std::size_t i) const {
@@ -211,6 +227,14 @@ public:
     bool poison = false;  // for tests: rooms are filled with NaN as soon as nobody should read them
 
 private:
+    std::size_t asks(int in, int out) const {
+        if (routed_ != RoutedAt::position) return 1;
+        const Shape &from = shape(in), &to = shape(out);  // words are numbers of a vector, one a position
+        if (to.rank != 2 || (from.rank == 2 ? from.positions() : from.size()) != to.positions())
+            throw ConfigError("nn::by_position: it is for layers that read a sequence and put one out, of as many "
+                              "positions");
+        return to.positions();
+    }
     template <class T>
     void check_words(const Examples& examples) const {
         const T* at = static_cast<const T*>(examples.rows);

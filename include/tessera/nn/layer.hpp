@@ -87,7 +87,8 @@ struct Spec {
     std::array<std::size_t, most_notes> note_sizes{};
     std::size_t note_count = 0, notes = 0;  // kinds of notes, and the numbers in them, per example
     std::size_t batch_notes = 0;            // numbers left for backward that belong to the batch
-    std::size_t asks = 0;                   // questions to a gate of a layer that mixes by itself (offer::mixes)
+    std::size_t asks = 0;                   // questions to a gate of a layer that mixes by itself (offer::mixes),
+    std::size_t holds = 0;                  // and numbers of a branch that it shows at each
     Reads backward_reads = Reads::both;
     bool in_place = false;    // y may lie where x lies, and dx where dy lies
     bool pointwise = false;   // acts number by number, so their order does not matter

@@ -146,8 +146,10 @@ public:
     }
 
     // Routing between two sets of parameters (contracts/routable.hpp): every element of the outermost chain with
-    // parameters is a block.
-    Routes routes(MixAt mix) const { return {graph_->inputs(), graph_->blocks(mode_of(mix))}; }
+    // parameters is a block, unless the recipe says otherwise.
+    Routes routes(MixAt mix) const {
+        return {graph_->inputs(), graph_->blocks(mode_of(mix)), graph_->shown(mode_of(mix))};
+    }
     double routed_gradient(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> dw_g,
                            Out<R> dw_l) const {
         const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch, routing.kept);
@@ -163,7 +165,7 @@ public:
         to_predictions(batch, out);
     }
     void hard_predict(In<R> w_g, In<R> w_l, Routing<R>& routing, const Batch<R>& batch, Out<R> out) const {
-        if (graph_->mixes(mode_of(routing.mix))) {  // states of both branches go on, so both are run
+        if (routing.looks() || graph_->mixes(mode_of(routing.mix))) {  // both branches are seen, or their states go on
             Chosen<R> chosen(routing);
             return routed_predict(w_g, w_l, chosen, batch, out);
         }

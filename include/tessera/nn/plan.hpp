@@ -26,10 +26,12 @@ namespace tessera::nn {
 enum class Mode : std::uint8_t { predict, train, clip, route, route_all };
 inline constexpr std::size_t modes = 5;
 
-// Layers [first, last) that are one element of the outermost chain; a block has parameters.
+// Layers [first, last) that are one element of the outermost chain; a block has parameters and is routed, by as many
+// questions for an example.
 struct Stage {
     std::size_t first = 0, last = 0;
     bool block = false;
+    std::size_t asks = 1;
 };
 
 // One layer of the list, and the values it reads. Layer i makes value i + 1; value 0 is the input.

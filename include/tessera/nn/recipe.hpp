@@ -16,17 +16,21 @@
 //   horizontal(cut, a, b)    a on the first `cut` numbers, b on the others, side by side; b is of Part::adapter
 //   repeat(n, inner)         n of them, each with parameters of its own; n may be known at run time only
 //   again(n, inner)          n times the same layer, with the same parameters
+//   unrouted(inner)          an element of the outermost chain that is no block of routing: it is the global one's
+//   by_position(inner)       one that is mixed at every position of a sequence, each by a question of its own
 #pragma once
 
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include <tessera/core/error.hpp>
 #include <tessera/nn/activation.hpp>
 #include <tessera/nn/joint.hpp>
 #include <tessera/nn/layer.hpp>
@@ -53,9 +57,18 @@ struct Tie {
 //   to.part(i, name, inner, v)        part i of a recipe that is no chain
 //   to.put(layer, {v, ...}, tie)      a layer that reads several values, or shares its parameters with others
 //   to.shape(v), to.mark(), to.change(mark, f)
+//   to.route(how)                     how the element of the outermost chain that is being added is routed
+enum class RoutedAt : std::uint8_t { example, position, nowhere };
+
 class Builder {
 public:
     constexpr std::size_t depth() const { return path_.depth; }
+    constexpr void route(RoutedAt how) {
+        if (depth() != 1)
+            throw ConfigError("nn: unrouted and by_position are for elements of the outermost chain, which alone are "
+                              "blocks of routing");
+        routed_ = how;
+    }
 
 protected:
     // f() adds element `number` of a recipe, whose parameters have `name` in theirs, if there is one.
@@ -82,6 +95,7 @@ protected:
 
     Path path_{};
     Name prefix_{};
+    RoutedAt routed_ = RoutedAt::example;  // the element of the outermost chain
 };
 
 namespace detail {
@@ -279,6 +293,26 @@ struct Again {
 template <class Inner>
 constexpr Again<Inner> again(std::size_t times, Inner inner) {
     return {times, std::move(inner)};
+}
+
+template <class Inner>
+struct Element {
+    Inner inner;
+    RoutedAt at;
+
+    template <class B>
+    constexpr int add(B& to, int v) const {
+        to.route(at);
+        return to(inner, v);
+    }
+};
+template <class Inner>
+constexpr Element<Inner> unrouted(Inner inner) {
+    return {std::move(inner), RoutedAt::nowhere};
+}
+template <class Inner>
+constexpr Element<Inner> by_position(Inner inner) {
+    return {std::move(inner), RoutedAt::position};
 }
 
 struct Identity {

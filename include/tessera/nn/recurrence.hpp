@@ -135,6 +135,7 @@ struct Recurrence {
         s.note(steps * room);
         s.backward_reads = Reads::x;
         s.asks = steps;
+        s.holds = core.state();
         s.flops += static_cast<double>(steps * core.gates() * 2);
     }
     template <class R>

@@ -103,6 +103,7 @@ public:
 
     double value() const { return value_; }
     bool wants_gradient() const override { return true; }
+    bool looks() const override { return inner_.looks(); }
     void ask(std::size_t j, In<R> seen, Out<R> q0) override {
         inner_.ask(j, seen, q0);
         for (std::size_t i = 0; i < q0.size(); ++i) {

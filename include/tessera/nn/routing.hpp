@@ -3,14 +3,17 @@
 //
 //   h = q0 G(x) + (1 - q0) Lam(x),   dG = q0 dh,   dLam = (1 - q0) dh,   dq0 = <dh, G(x) - Lam(x)>
 //
-// Every element of the outermost chain with parameters is a block, whatever it is made of; those without stay between
-// blocks. Draws (dropout) are those of the plain network, so with q0 = 1 every number is the plain network's.
+// Every element of the outermost chain with parameters is a block, whatever it is made of; those without, and those
+// that a recipe calls `unrouted`, stay between blocks as the global model has them. A block asks once for an example,
+// `by_position` once for each of its positions. Draws (dropout) are those of the plain network, so with q0 = 1 every
+// number is the plain network's.
 //
 // A block of one layer that offers `mixes` (a recurrence) asks at every position and mixes its states itself. Where
 // such a block follows another, its local branch goes on from what the local branch before it put out.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include <tessera/contracts/routable.hpp>
@@ -33,6 +36,7 @@ public:
           w_g_(w_g),
           w_l_(w_l),
           routing_(routing),
+          batch_(batch),
           walk_(graph, batch, mode_, nullptr, room_in(kept, graph.plan(mode_), batch.size())),
           main_(walk_.lane(w_g)),
           q0_(batch.size() * graph.blocks(mode_)) {
@@ -56,11 +60,16 @@ public:
             if (graph_.mixes(mode_, stage)) {
                 mixed_back(s, j, dw_g, dw_l, local_slope);
             } else if (stage.block) {
-                if (routing_.wants_gradient()) tell(j, stage);
-                branches_back(j, stage, dw_g, dw_l, begun_g, begun_l);
+                Told told;
+                if (routing_.wants_gradient()) tell(j, stage, told);
+                branches_back(j, stage, told, dw_g, dw_l, begun_g, begun_l);
             } else {
-                walk_.backward(stage.first, stage.last, main_,
-                               [&](std::size_t i, Pass<R>& p) { graph_.nodes[i].op->backward(p); });
+                walk_.backward(stage.first, stage.last, main_, [&](std::size_t i, Pass<R>& p) {
+                    const Node<R>& n = graph_.nodes[i];
+                    walk_.store(i, p, dw_g ? dw_g + n.w : nullptr, begun_g);
+                    if (dw_l && (!n.shared || begun_l.first(n.owner)))  // the local model has no part in it
+                        std::fill_n(dw_l + n.w, n.spec().parameters, R(0));
+                });
             }
         }
     }
@@ -116,24 +125,97 @@ private:
                 walk_.forward(s.first, s.last, l);
             }
             R* share = q0_.data() + j * walk_.batch();
-            routing_.ask(j, {}, Out<R>(share, walk_.batch()));
+            const std::size_t n = graph_.questions(mode_, s);
+            ask(j, s, share);
             detail::mix_rows<R>(walk_.value(g, s.last), walk_.value(l, s.last), share, walk_.value(main_, s.last),
-                                walk_.batch(), width(s));
-            ++j;
+                                walk_.batch() * n, width(s) / n);
+            j += n;
         }
     }
-    void tell(std::size_t j, const Stage& s) const {
-        const std::size_t n = width(s);
+    // What a block showed means for what it read and for both branches; empty where nobody looked.
+    struct Told {
+        Vec<R> input, global, local;
+    };
+    // What block s shows at question t.
+    class Sight {
+    public:
+        Sight(const MixedPass& pass, const Stage& s)
+            : shown_(pass.graph_.shown(pass.mode_, s)),
+              batch_(pass.walk_.batch()),
+              looks_(pass.routing_.looks()),
+              first_(looks_ && s.first == 0 ? batch_ * pass.graph_.inputs() : 0),
+              rows_(looks_ ? batch_ * shown_.width() : 0) {
+            if (!looks_) return;
+            for (std::size_t i = 0; i < (s.first == 0 ? batch_ : 0); ++i)
+                pass.batch_.read(i, Out<R>(first_.data() + i * pass.graph_.inputs(), pass.graph_.inputs()));
+            from_[0] = s.first == 0 ? first_.data() : pass.walk_.value(pass.main_, s.first);
+            from_[1] = pass.walk_.value(pass.branch(s, false), s.last);
+            from_[2] = pass.walk_.value(pass.branch(s, true), s.last);
+        }
+        bool looks() const { return looks_; }
+        std::size_t size(std::size_t part) const { return looks_ ? batch_ * shown_.asks * width(part) : 0; }
+        In<R> at(std::size_t t) {
+            if (looks_)
+                each(t, [&](std::size_t part, std::size_t there, std::size_t here) {
+                    std::copy_n(from_[part] + there, width(part), rows_.data() + here);
+                });
+            return {rows_.data(), rows_.size()};
+        }
+        // Takes apart what was said about it.
+        void give(std::size_t t, const R* slopes, std::array<R*, 3> to) const {
+            each(t, [&](std::size_t part, std::size_t there, std::size_t here) {
+                std::copy_n(slopes + here, width(part), to[part] + there);
+            });
+        }
+
+    private:
+        std::size_t width(std::size_t part) const { return part == 0 ? shown_.input : shown_.held; }
+        // f(part, where its row of an example begins, where in what is shown)
+        template <class F>
+        void each(std::size_t t, const F& f) const {
+            for (std::size_t i = 0; i < batch_; ++i) {
+                std::size_t here = i * shown_.width();
+                for (std::size_t part = 0; part < 3; here += width(part++))
+                    f(part, (i * shown_.asks + t) * width(part), here);
+            }
+        }
+
+        Shown shown_;
+        std::size_t batch_;
+        bool looks_;
+        Scratch<R> first_, rows_;
+        std::array<const R*, 3> from_{};
+    };
+    // Of row i * asks + t of block s, which begins at question j.
+    void ask(std::size_t j, const Stage& s, R* share) {
+        const std::size_t batch = walk_.batch(), n = graph_.questions(mode_, s);
+        Sight sight(*this, s);
+        const Scratch<R> q0(n > 1 ? batch : 0);
+        for (std::size_t t = 0; t < n; ++t) {
+            routing_.ask(j + t, sight.at(t), Out<R>(n > 1 ? q0.data() : share, batch));
+            for (std::size_t i = 0; n > 1 && i < batch; ++i) share[i * n + t] = q0[i];
+        }
+    }
+    void tell(std::size_t j, const Stage& s, Told& told) const {
+        const std::size_t batch = walk_.batch(), asks = graph_.questions(mode_, s), n = width(s) / asks;
         const R *dto = walk_.slope(main_, s.last), *global = walk_.value(branch(s, false), s.last),
                 *local = walk_.value(branch(s, true), s.last);
-        const Scratch<R> dq0(walk_.batch());
-        for (std::size_t i = 0; i < walk_.batch(); ++i) {
-            double sum = 0;
-            for (std::size_t k = i * n; k < (i + 1) * n; ++k)
-                sum += static_cast<double>(dto[k]) * (static_cast<double>(global[k]) - static_cast<double>(local[k]));
-            dq0[i] = static_cast<R>(sum);
+        Sight sight(*this, s);
+        told = {Vec<R>(sight.size(0)), Vec<R>(sight.size(1)), Vec<R>(sight.size(2))};
+        const Scratch<R> dq0(batch);
+        Vec<R> dseen(sight.looks() ? sight.at(0).size() : 0);
+        for (std::size_t t = asks; t-- > 0;) {
+            for (std::size_t i = 0; i < batch; ++i) {
+                double sum = 0;
+                for (std::size_t k = (i * asks + t) * n; k < (i * asks + t + 1) * n; ++k)
+                    sum +=
+                        static_cast<double>(dto[k]) * (static_cast<double>(global[k]) - static_cast<double>(local[k]));
+                dq0[i] = static_cast<R>(sum);
+            }
+            std::fill(dseen.begin(), dseen.end(), R(0));
+            routing_.answer(j + t, sight.at(t), In<R>(dq0.data(), batch), Out<R>(dseen));
+            if (sight.looks()) sight.give(t, dseen.data(), {told.input.data(), told.global.data(), told.local.data()});
         }
-        routing_.answer(j, {}, In<R>(dq0.data(), walk_.batch()), {});
     }
     void mixed_back(std::size_t at, std::size_t j, R* dw_g, R* dw_l, Vec<R>& local_slope) const {
         const Stage& s = graph_.stages_of(mode_)[at];
@@ -158,20 +240,22 @@ private:
             kernels::axpy(R(1), static_cast<const R*>(l.dxs[0]), dx, walk_.batch() * graph_.shapes[s.first].size());
     }
     // Nothing below the first block is asked for a gradient.
-    void branches_back(std::size_t j, const Stage& s, R* dw_g, R* dw_l, const Begun& begun_g,
+    void branches_back(std::size_t j, const Stage& s, const Told& told, R* dw_g, R* dw_l, const Begun& begun_g,
                        const Begun& begun_l) const {
         const bool below = s.first > 0 && graph_.trains[s.first];
         const auto back = [&](bool local, R* dw, R* dx, const Begun& begun) {
             if (!dx && !dw) return;
             Lane<R> l = branch(s, local);
             l.input_slope = dx;
-            const std::size_t n = width(s);
+            const std::size_t asks = graph_.questions(mode_, s), n = width(s) / asks;
             const R *share = q0(j), *dto = walk_.slope(main_, s.last);
             R* part = walk_.slope(l, s.last);
-            for (std::size_t i = 0; i < walk_.batch(); ++i) {
+            for (std::size_t i = 0; i < walk_.batch() * asks; ++i) {
                 const R q = local ? 1 - share[i] : share[i];
                 for (std::size_t k = i * n; k < (i + 1) * n; ++k) part[k] = q * dto[k];
             }
+            const Vec<R>& more = local ? told.local : told.global;
+            if (!more.empty()) kernels::axpy(R(1), more.data(), part, more.size());
             walk_.backward(s.first, s.last, l, [&](std::size_t i, Pass<R>& p) {
                 walk_.store(i, p, dw ? dw + graph_.nodes[i].w : nullptr, begun);
             });
@@ -182,12 +266,14 @@ private:
         back(true, dw_l, second, begun_l);
         if (below)
             kernels::axpy(R(1), static_cast<const R*>(second), dx, walk_.batch() * graph_.shapes[s.first].size());
+        if (below && !told.input.empty()) kernels::axpy(R(1), told.input.data(), dx, told.input.size());
     }
 
     const Graph<R>& graph_;
     Mode mode_;
     const R *w_g_, *w_l_;
     Routing<R>& routing_;
+    const Batch<R>& batch_;
     Walk<R> walk_;
     Lane<R> main_;
     Scratch<R> q0_;
@@ -199,6 +285,7 @@ class Chosen final : public Routing<R> {
 public:
     explicit Chosen(Routing<R>& asked) : asked_(asked) { this->mix = asked.mix; }
     bool wants_gradient() const override { return false; }
+    bool looks() const override { return asked_.looks(); }
     void ask(std::size_t j, In<R> seen, Out<R> q0) override {
         asked_.ask(j, seen, q0);
         for (R& q : q0) q = q >= R(0.5) ? R(1) : R(0);

@@ -29,10 +29,11 @@ namespace recipe {
 constexpr auto char_lstm(std::size_t words, std::size_t hidden = 256, std::size_t width = 8) {
     return chain(Embedding{words, width}, Lstm{hidden}, Lstm{hidden}, Linear{words});
 }
-// The same as cells with both of torch's biases: routed, they are mixed at every position (Flow, section LSTM).
+// The same as cells with both of torch's biases: routed, they are mixed at every position (Flow, section LSTM);
+// embedding and scores are the global model's.
 constexpr auto lstm_cell(std::size_t hidden) { return recurrence(LstmCore{hidden}, Linear{4 * hidden}, Bias{}); }
 constexpr auto flow_shakespeare(std::size_t words, std::size_t hidden = 256, std::size_t width = 8) {
-    return chain(Embedding{words, width}, lstm_cell(hidden), lstm_cell(hidden), Linear{words});
+    return chain(unrouted(Embedding{words, width}), lstm_cell(hidden), lstm_cell(hidden), unrouted(Linear{words}));
 }
 // LEAF's: one character after 80 (Caldas et al., 2018).
 constexpr auto leaf_lstm(std::size_t words, std::size_t hidden = 256, std::size_t width = 8) {
@@ -42,8 +43,10 @@ constexpr auto leaf_lstm(std::size_t words, std::size_t hidden = 256, std::size_
 constexpr auto word_lstm(std::size_t words, std::size_t hidden = 670, std::size_t width = 96) {
     return chain(Embedding{words, width}, Lstm{hidden}, Linear{width}, Linear{words});
 }
+// As cells; all but the embedding is routed, word by word.
 constexpr auto flow_stackoverflow(std::size_t words, std::size_t hidden = 670, std::size_t width = 96) {
-    return chain(Embedding{words, width}, lstm_cell(hidden), Linear{width}, Linear{words});
+    return chain(unrouted(Embedding{words, width}), lstm_cell(hidden), by_position(Linear{width}),
+                 by_position(Linear{words}));
 }
 
 // pFedBreD's sentiment network as it was run: two layers of LSTM in both directions, and of the upper one what stands
