@@ -2,16 +2,19 @@
 // The code of compositions.md: what users asked for, each without a change to the library.
 #include <tessera/codec/quantised.hpp>
 #include <tessera/data/synthetic.hpp>
-#include <tessera/fold/grouped.hpp>
+#include <tessera/gate/features.hpp>
 #include <tessera/mask/dynamic_sparse.hpp>
 #include <tessera/method/coded.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedavg.hpp>
+#include <tessera/method/flow.hpp>
 #include <tessera/method/masked.hpp>
 #include <tessera/method/pfedme.hpp>
 #include <tessera/method/private.hpp>
 #include <tessera/method/scaffold.hpp>
+#include <tessera/nn/conv.hpp>
+#include <tessera/nn/network.hpp>
 #include <tessera/nn/objective/aligned.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/privacy/noise.hpp>
@@ -159,9 +162,9 @@ data::FederatedDataset clients() {
 struct Ended {
     double loss, right;
 };
-template <class Me>
-Ended after(const char* what, const Me& method) {
-    Federation<Me, Net> run{{}, clients(), method, {.seed = 1, .batch = 10, .rounds = 20}};
+template <class Me, class M = Net>
+Ended after(const char* what, const Me& method, const M& model = {}) {
+    Federation<Me, M> run{model, clients(), method, {.seed = 1, .batch = 10, .rounds = 20}};
     RoundReport last;
     for (int r = 0; r < 20; ++r) last = run.round(sample::Uniform{.count = 6});
     const double right = evaluate<Which::personal>(run).accuracy(Average::unweighted).value.get();
@@ -187,6 +190,12 @@ int main() {
     const mine::FedProto<> protos{.local = {.rate = 0.05}, .lambda = 0.1};
     const mine::PersonalHead<> own_heads{.inner = {.local = {.rate = 0.05}}};
     // [/protos]
+    // [feature_gate]
+    using Pictures = nn::Network<float>;
+    const Pictures pictures(nn::Shape(1, 6, 10), nn::chain(nn::Conv2d{.outputs = 4, .pad = 1}, nn::Relu{}, nn::MaxPool2d{},
+                                                           nn::Linear{10}));
+    const Flow<gate::Features> by_features{.gate = {.hidden = 8}, .local = {.rate = 0.05}};
+    // [/feature_gate]
     // [private_ditto]
     using Noisy = rule::DpSgd<privacy::Noise>;
     const Noisy noisy{.rate = 0.05, .clip = 1, .noise = 1};
@@ -197,6 +206,7 @@ int main() {
     after("pFedMe with SAM", flat);
     after("FedAvg with SAM of AdamW", flat_adam);
     after("FedAlt, sparse head", sparse_head);
+    after("Flow on a convnet, by features", by_features, pictures);
     after("Ditto, private, 8 bits", private_ditto);
     const Ended own = after("SCAFFOLD, own heads", own_heads), proto = after("FedProto", protos);
     return own.loss < shared.loss && proto.right > 0.5 ? 0 : 1;

@@ -4,5 +4,6 @@
 
 #include <tessera/gate/any_chain.hpp>
 #include <tessera/gate/chain.hpp>
+#include <tessera/gate/features.hpp>
 #include <tessera/gate/fixed.hpp>
 #include <tessera/gate/states.hpp>

@@ -38,7 +38,7 @@ FOLDS = {
     "distilled": "fold::Distill<>", "private": "fold::PrivateMean<support::KeyedNoise>", "a user's": "TrimmedMean",
 }
 MASKS = {"static": "mask::RandomStatic", "searched": "mask::DynamicSparse", "of the head": "mask::RandomStatic, scope::Head"}
-GATES = {"fixed": "gate::Fixed", "chain": "gate::Chain<4>", "any chain": "gate::AnyChain", "a user's": "PerBlock"}
+GATES = {"fixed": "gate::Fixed", "chain": "gate::Chain<4>", "any chain": "gate::AnyChain", "features": "gate::Features", "a user's": "PerBlock"}
 PRIORS = {"identity": "prior::Identity", "lg": "prior::LossGradient", "meg": "prior::Memorized", "mh": "prior::Hybrid",
           "mh ahead": "prior::MetaHybrid", "a user's": "HalfWay"}
 CODECS = {"8 bits": "codec::Quantised<8>", "4 bits": "codec::Quantised<4>", "sign": "codec::Sign", "top-k": "codec::TopK<>",

@@ -154,8 +154,8 @@ double clipped_sum(const M& model, In<real<M>> x, const Batch<real<M>>& b, const
     return clipped_sum_one_by_one(model, x, b, clip, out);
 }
 
-// How a private step comes by its examples decides what it costs: there is no way to count the one as the other. A rule's
-// type `Sampling` (privacy/sampling.hpp has two) says so:
+// How a private step comes by its examples decides what it costs: there is no way to count the one as the other. A
+// rule's type `Sampling` (privacy/sampling.hpp has two) says so:
 //
 //   draw(at, b, rate, key)       the batches of this step, given the one that the method passed
 //   expected(at, rate)           what the sum is divided by, never the size that happened to come
