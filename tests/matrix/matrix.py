@@ -375,7 +375,7 @@ def page(results):
         for name, r in results.items():
             marks = []
             for choice in all_choices:
-                v = r[key({column: choice})]
+                v = r.get(key({column: choice})) or ("absent" if absent(name, {column: choice}) else "refused: not tried yet")
                 marks.append("+" if v == "holds" else "." if v.startswith("absent") else
                              str(sentences.index(v.split(": ", 1)[1]) + 1) if v.startswith("refused") else "**broken**")
             if any(m != "." for m in marks):

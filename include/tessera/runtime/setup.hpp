@@ -55,12 +55,14 @@ consteval std::size_t unstorable() {
 }
 struct NoField {};
 template <class T>
+inline Ghost<T> shadow{};  // no constant: what cannot be kept may be of no literal type
+template <class T>
 consteval auto first_unstorable() {
     constexpr std::size_t number = unstorable<T>();
     if constexpr (std::is_class_v<T> && Reflectable<T> && !is_array<T> && !Growable<T> && !HasBase<T> && !HasArray<T>) {
         if constexpr (number < field_count<T>) {
             constexpr auto* address = with_fields(
-                ghost<T>.value, [](auto&... field) { return after(std::make_index_sequence<number>{})(&field...); });
+                shadow<T>.value, [](auto&... field) { return after(std::make_index_sequence<number>{})(&field...); });
             return FieldAddress{address};
         } else return NoField{};
     } else return NoField{};
