@@ -50,7 +50,9 @@ struct Masked {
     Server<R> open(const Site<M>& hub, Vec<R> w0, std::size_t n) const {
         const detail::Drawer<Masking, Over> draw{masking, over, hub.model->layout()};
         const Key key = hub.key(purpose::mask);
+        const std::size_t each = sent(*hub.model).size(w0.size());
         auto server = open_at<Inner, M>(inner, hub, std::move(w0), n);
+        detail::require_as_many(server.w.size(), each);
         Server<R> s{std::move(server.w), std::move(server.fold), draw(key), Vec<Mask>(n),
                     Vec<detail::Bits>(n, detail::Bits::lacks)};
         if constexpr (!std::is_same_v<decltype(s.rest), Nothing>) s.rest = std::move(server);

@@ -235,7 +235,10 @@ consteval bool wears_masks() {
     static_assert(parameters,
                   "tessera::Masked: masks are worn by methods whose messages are parameters: `send` gives the server's "
                   "w and a fold merges uploads {x, weight}, both by default");
-    if constexpr (parameters) {
+    constexpr bool routes = requires { &Me::gate; };
+    static_assert(!routes, "tessera::Masked: this method routes examples between two copies of each block, and a sparse "
+                           "model is one list without blocks to choose from");
+    if constexpr (parameters && !routes) {
         constexpr bool understands = accepts_masks<std::remove_cvref_t<decltype(Me::fold)>>;
         static_assert(understands, "tessera::Masked: this aggregator does not understand rows with masks (Mean and "
                                    "OwnersMean do)");
@@ -246,6 +249,10 @@ template <class Inner, class Fold, class R>
 using beside_vector_t =
     std::conditional_t<std::is_same_v<server_t<Inner, R>, Shared<Fold, R>>, Nothing, server_t<Inner, R>>;
 
+inline void require_as_many(std::size_t at_server, std::size_t parameters) {
+    require(at_server == parameters, "a mask is of a model's parameters: this method's server has " +
+                                         std::to_string(at_server) + " numbers for " + std::to_string(parameters));
+}
 inline std::string knows_no_mask(Id client) {
     return "client " + std::to_string(client) +
            " was sent no mask and knows none; where clients keep nothing between visits, set remember=false";

@@ -136,8 +136,8 @@ consteval bool releases_only_noise() {
     static_assert(!offers_of<Me>().has(offer::decode),
                   "tessera::Private: what encodes messages goes around a private method, not into it: "
                   "Coded<Private<...>>");
-    constexpr bool searches = requires { &Me::masking; }, guesses = requires { &Me::prior; };
-    constexpr bool routes = requires { &Me::gate; }, ordered = requires { &Me::order; };
+    constexpr bool searches = requires { &Me::masking; }, routes = requires { &Me::gate; };
+    constexpr bool guesses = !routes && requires { &Me::prior; }, ordered = requires { &Me::order; };
     static_assert(!searches, "tessera::Private: this method's masks are chosen by data without noise and leave the "
                              "client; privacy of examples needs masks that no data chose");
     static_assert(!guesses, "tessera::Private: this method's prior reads data and personal state without noise, and "
