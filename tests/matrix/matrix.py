@@ -329,7 +329,7 @@ def covering(refused):
         if take:
             methods_left.discard(name)
             choices_left.difference_update(new)
-        return 100 * (name in methods_left) + len(new) + (0.01 * len(choices) if name in methods_left else 0)
+        return 100 * (name in methods_left) + len(new)
     return compositions(wanted, refused), methods_left, choices_left
 
 
