@@ -7,6 +7,7 @@
         sentence, which is compared with refused.txt; writes docs/matrix.md of all rows that OUT knows
   matrix.py pairs OUT [...]      the same of compositions of many choices, in which every pair of choices that can meet does
   matrix.py cover OUT            writes the sources of a set in which every method and every choice occurs, for scripts/test
+  matrix.py page OUT             writes docs/matrix.md again, of what OUT knows
   matrix.py accept OUT           takes the refusals of the last run of all rows as refused.txt, for a review
   matrix.py --self-test
 
@@ -448,7 +449,7 @@ def self_test():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=["all", "pairs", "cover", "accept"])
+    parser.add_argument("what", nargs="?", choices=["all", "pairs", "cover", "accept", "page"])
     parser.add_argument("out", nargs="?", type=pathlib.Path)
     parser.add_argument("--row", action="append", default=[])
     parser.add_argument("--again", action="store_true")
@@ -481,7 +482,7 @@ def main():
                    if v.startswith("refused"))]
         REFUSED.write_text("\n".join(lines) + "\n")
         return 0
-    results = run_rows(arguments, {name: row(name) for name in names})
+    results = run_rows(arguments, {name: row(name) for name in names}) if arguments.what == "all" else {}
     for name in sorted(METHODS):
         if name not in results and (arguments.out / f"{name}.json").exists():
             results[name] = json.loads((arguments.out / f"{name}.json").read_text())
