@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // State is saved, sent and hashed by its declaration; a map cannot be.
 // expect: tessera::Method: Client<R> must be a plain struct of numbers, vectors, masks and such structs
-// expect: ::seen
+// expect: seen
 #include <map>
 
 #include <tessera/method/fedavg.hpp>
