@@ -4,6 +4,7 @@
 
 #include <tessera/contracts/capabilities.hpp>
 #include <tessera/contracts/codec.hpp>
+#include <tessera/contracts/descender.hpp>
 #include <tessera/contracts/divergence.hpp>
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/fold.hpp>

@@ -70,6 +70,7 @@ KINDS = {
     "rule": ("contracts/rule.hpp", "rule_is_spelt", "", {
         "adds_noise": ("Sampling", "using Sampling = int;"),
         "check": "void check(int, int) const;",
+        "plain": "int plain(int, int) const;",
     }),
     "source": ("contracts/policy.hpp", "policy_is_spelt", "", {"draws_noise": None}),
     "prior": ("contracts/prior.hpp", "prior_is_spelt", "", {
@@ -89,6 +90,7 @@ KINDS = {
     "sampler": ("contracts/plan.hpp", "sampler_is_spelt", "", {
         "each_by_itself": "double each_by_itself() const;",
     }),
+    "executor": ("contracts/executor.hpp", "executor_is_spelt", "", {"remarks": "int remarks() const;"}),
     "scope": ("core/scope.hpp", "scope_is_spelt", "", {
         "may_be_empty": "old:static constexpr bool may_be_empty = true;",
         "has": "bool has(int, int) const;",
@@ -119,6 +121,7 @@ Form sparse(const tessera::Mask&, std::size_t, tessera::Arithmetic) const;""",
         "judge": f"std::size_t positions() const; void judge({B}, {IN}, tessera::Judgement&) const; "
                  "void accepts(const tessera::Examples&, bool) const;",
         "apart": "bool apart() const;",
+        "blueprint": "struct Layers { int graph; }; Layers blueprint() const;",
     }),
     "layer": ("nn/layer.hpp", "layer_is_spelt", "", {
         "step": "void step(int, int, int) const;",

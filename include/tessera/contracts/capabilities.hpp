@@ -36,6 +36,9 @@ consteval bool model_is_spelt() {
         static_assert(agrees<M>(names_inputs<M> || names_input_width<M>, offer::input_width),
                       "tessera::Model: a model that lists `input_width` in `offers` has `static constexpr std::size_t "
                       "inputs` or `std::size_t input_width() const`, and no other has; is it misspelt?");
+        static_assert(agrees<M>(BlueprintModel<M>, offer::blueprint),
+                      "tessera::Model: a model that lists `blueprint` in `offers` has `nn::Blueprint<R> blueprint() "
+                      "const`, and no other has; is it misspelt?");
         static_assert(
             agrees<M>(LogitModel<M>, offer::logits),
             "tessera::Model: a model that lists `logits` in `offers` has `void logits(x, batch, out) const` and "

@@ -84,6 +84,10 @@ concept FusedModel =
 template <class M>
 concept InitializedModel = Model<M> && requires(const M model, Out<real<M>> x, Key key) { model.initialize(x, key); };
 
+// Says which layers and which loss it is made of (nn/graph.hpp), so that somebody else can walk it.
+template <class M>
+concept BlueprintModel = Model<M> && requires(const M model) { model.blueprint().graph; };
+
 // Says what a forward pass over one example costs, so that reports can count.
 template <class M>
 concept CountedModel = Model<M> && requires(const M model) {

@@ -4,6 +4,7 @@
 
 #include <concepts>
 
+#include <tessera/contracts/descender.hpp>
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/site.hpp>
 #include <tessera/core/error.hpp>
@@ -25,13 +26,20 @@ concept RuleUnlessConst = !Rule<Q, M> && requires(Q rule, const Site<M>& at, Vec
 };
 }  // namespace detail
 
+// A rule whose steps are all alike: a gradient, and one Step with it. (Its velocity is the rule's own memory.)
+template <class Q, class M>
+concept PlainRule = requires(const Q rule, const Site<M>& at, const Terms<real<M>>& terms) {
+    { rule.plain(at, terms) } -> std::same_as<Step<real<M>>>;
+};
+
 namespace detail {
 
 struct RuleNames {
-    int adds_noise, Sampling, check;
+    int adds_noise, Sampling, check, plain;
 };
 template <class Q> concept names_adds_noise = !requires { &Probed<Q, RuleNames>::adds_noise; };
 template <class Q> concept names_Sampling = !requires { &Probed<Q, RuleNames>::Sampling; };
+template <class Q> concept names_plain = !requires { &Probed<Q, RuleNames>::plain; };
 template <class Q> concept names_rule_check = !requires { &Probed<Q, RuleNames>::check; };
 
 template <class Q>
@@ -44,6 +52,8 @@ consteval bool rule_is_spelt() {
                       "misspelt?");
         static_assert(agrees<Q>(names_rule_check<Q>, offer::check),
                       "tessera::Rule: `check` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(agrees<Q>(names_plain<Q>, offer::plain),
+                      "tessera::Rule: `plain` must be a member and be listed in `offers`, or neither; is it misspelt?");
     }
     return true;
 }
@@ -91,14 +101,49 @@ private:
 
 template <Model M, class Q>
 Walk<M, Q> walk(const Site<M>& at, const Q& rule, const Terms<real<M>>& terms = {}) {
+    if (auto* const other = Descender<real<M>>::here()) other->stays("a walk that the method takes step by step");
     return {at, rule, terms};
 }
+
+namespace detail {
+
+// Whether somebody else has taken this walk (contracts/descender.hpp).
+template <Model M, class Q>
+bool descends_elsewhere(const Site<M>& at, Vec<real<M>>& x, const Batches<real<M>>& batches, const Q& rule,
+                        const Terms<real<M>>& terms) {
+    auto* const other = Descender<real<M>>::here();
+    if (!other || batches.size() == 0) return false;
+    if constexpr (!PlainRule<Q, M>) {
+        other->stays("a rule whose steps are not all alike");
+        return false;
+    } else if constexpr (!BlueprintModel<M>) {
+        other->stays("an objective that is not layers and a loss alone");
+        return false;
+    } else {
+        const auto model = at.model->blueprint();
+        Descent<real<M>> walk{&model, &x, &batches, rule.plain(at, terms)};
+        if (!other->descend(walk)) return false;
+        auto& tally = at.workspace->tally;
+        double flops = 0;
+        if constexpr (CountedModel<M>) flops = at.model->forward_flops();
+        tally.loss += walk.loss;
+        tally.steps += batches.size();
+        for (const auto b : batches) {
+            tally.examples += b.size();
+            if constexpr (CountedModel<M>) tally.counted += b.size();
+            tally.forward_flops += flops * static_cast<double>(b.size());
+        }
+        return true;
+    }
+}
+
+}  // namespace detail
 
 template <Model M, class Q>
 void descend(const Site<M>& at, Vec<real<M>>& x, const Batches<real<M>>& batches, const Q& rule,
              const Terms<real<M>>& terms = {}) {
-    if (terms.on.empty()) return;
-    auto step = walk(at, rule, terms);
+    if (terms.on.empty() || detail::descends_elsewhere(at, x, batches, rule, terms)) return;
+    Walk<M, Q> step(at, rule, terms);
     for (const auto b : batches) step(x, b);
 }
 

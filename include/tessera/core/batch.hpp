@@ -2,6 +2,7 @@
 // Examples where they lie, and the minibatches that name them. Nothing here owns or copies data.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -141,6 +142,7 @@ public:
         return examples_->marks[ids_[i] * examples_->classes + c] != 0;
     }
     bool weighted() const { return !weights_.empty(); }
+    In<R> weights() const { return weights_; }  // of all examples, or none
     R weight(std::size_t i) const { return weights_.empty() ? R(1) : weights_[ids_[i]]; }  // by example, not position
 
     bool training() const { return training_; }
@@ -203,6 +205,11 @@ public:
         order_.insert(order_.end(), batch.begin(), batch.end());
         ends_.push_back(order_.size());
         draws_.push_back(draw);
+    }
+    void keep(std::size_t first) {  // and no others
+        ends_.resize(std::min(first, ends_.size()));
+        draws_.resize(ends_.size());
+        order_.resize(ends_.empty() ? 0 : ends_.back());
     }
     Batches weighted(In<R> by_example) && {
         weights_ = by_example;

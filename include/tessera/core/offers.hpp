@@ -62,6 +62,7 @@ inline constexpr Offers check = bit(22);          // void check(hub, w) const: w
 inline constexpr Offers cohort_key = bit(23);     // Key cohort_key(Key) const: the key that plans are drawn with
 
 // Of a rule, and of where noise comes from (contracts/private.hpp).
+inline constexpr Offers plain = bit(61);        // Step<R> plain(site, terms) const: what every step of a walk is
 inline constexpr Offers adds_noise = bit(24);   // says that its steps are private; it has `Sampling`
 inline constexpr Offers draws_noise = bit(25);  // says that it is a source: replayable(), words()
 
@@ -72,6 +73,9 @@ inline constexpr Offers starts_at_mean = bit(28);  // says that the prox starts 
 inline constexpr Offers forgets = bit(29);         // says that me.w_last is not read
 inline constexpr Offers natural = bit(30);         // says that what it writes is s = grad g*(mu)
 inline constexpr Offers euclidean = bit(31);       // says that g* is half the squared norm
+
+// Of an executor (contracts/executor.hpp).
+inline constexpr Offers remarks = bit(63);  // std::vector<std::string> remarks() const: what to say of the last round
 
 // Of a gate (contracts/gate.hpp), a sampler (contracts/plan.hpp), a scope (core/scope.hpp).
 inline constexpr Offers notes = bit(32);           // std::size_t notes(routes) const: numbers an example that it keeps
@@ -91,6 +95,7 @@ inline constexpr Offers clipped = bit(43);        // clips(clip), clipped_sum(x,
 inline constexpr Offers sparse = bit(44);         // sparse(mask, batch, arithmetic)
 inline constexpr Offers routed = bit(45);         // routes(mix), routed_gradient, routed_predict, hard_predict
 inline constexpr Offers apart = bit(52);          // bool apart() const: no example changes another's gradient
+inline constexpr Offers blueprint = bit(62);      // Blueprint<R> blueprint() const: the layers that it is made of
 
 // Of a model (contracts/judgement.hpp).
 inline constexpr Offers judge = bit(56);  // positions(), judge(batch, predictions, to), accepts(examples, labelled)

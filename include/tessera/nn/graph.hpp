@@ -19,6 +19,7 @@
 #include <tessera/core/batch.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/layout.hpp>
+#include <tessera/core/mask.hpp>
 #include <tessera/nn/backend.hpp>
 #include <tessera/nn/layer.hpp>
 #include <tessera/nn/plan.hpp>
@@ -289,6 +290,15 @@ private:
             plans[m] = detail::Planner(mode, uses, shapes, stages_of(mode), features, first_writer).plan();
         }
     }
+};
+
+// What a model made of layers says of itself to whoever walks it elsewhere (contracts/descender.hpp): its list, whether
+// its loss is the softmax cross-entropy, and a mask, if its parameters are the active ones alone, packed.
+template <class R>
+struct Blueprint {
+    const Graph<R>* graph;
+    bool softmax;
+    const Mask* mask = nullptr;
 };
 
 }  // namespace tessera::nn

@@ -284,6 +284,7 @@ template <class R, class L>
 class OpOf final : public Op<R> {
 public:
     explicit OpOf(L layer) : layer_(std::move(layer)) { this->offers = L::offers; }
+    const L& layer() const { return layer_; }
 
     void forward(const Pass<R>& p) const override { layer_.forward(p); }
     void backward(const Pass<R>& p) const override { layer_.backward(p); }

@@ -16,6 +16,7 @@
 #include <ratio>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include <tessera/contracts/judgement.hpp>
 #include <tessera/core/arena.hpp>
@@ -258,5 +259,11 @@ struct AnyLoss {
         with([&](auto loss) { loss.check(examples, outputs, positions); });
     }
 };
+
+template <class Loss>
+constexpr bool is_softmax(const Loss& loss) {
+    if constexpr (std::is_same_v<Loss, AnyLoss>) return loss.kind == LossOf::softmax;
+    else return std::is_same_v<Loss, SoftmaxCrossEntropy>;
+}
 
 }  // namespace tessera::nn

@@ -38,7 +38,7 @@ public:
     using Objective = Loss;
     static constexpr auto offers = offer::fused | offer::forward_flops | offer::input_width | offer::logits |
                                    offer::features | offer::aligned | offer::clipped | offer::routed |
-                                   offer::judge | offer::apart;
+                                   offer::judge | offer::apart | offer::blueprint;
 
     template <class L>
     Network(Shape in, const L& layers, const Backend<R>& on = backend_for<R>())
@@ -63,6 +63,7 @@ public:
     }
     const Graph<R>& graph() const { return *graph_; }
     const Loss& objective() const { return loss_; }
+    Blueprint<R> blueprint() const { return {graph_.get(), is_softmax(loss_)}; }
     // Numbers that a pass over a batch has room for.
     std::size_t room(std::size_t batch, Mode mode = Mode::train) const { return graph_->plan(mode).size(batch); }
     // For tests: the same, whose rooms are filled with NaN as soon as nobody should read them.
@@ -213,7 +214,7 @@ class Fixed : public Network<R, Loss> {
 public:
     static constexpr Offers offers = offer::fused | offer::forward_flops | offer::input_width | offer::logits |
                                      offer::features | offer::when(counts.hidden, offer::aligned) | offer::clipped |
-                                     offer::routed | offer::judge | offer::apart;
+                                     offer::routed | offer::judge | offer::apart | offer::blueprint;
     static constexpr bool apart() { return counts.apart; }
     static constexpr std::size_t inputs = shape.size(), parameters = counts.parameters;
     static constexpr auto segments = [] {

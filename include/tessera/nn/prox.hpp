@@ -45,6 +45,17 @@ private:
     Scratch<R> rows_;
     Batch<R> batch_;
 };
+
+// As a walk of somebody else's, if there is one (contracts/descender.hpp). The domain of half a squared norm has no
+// border, so nothing is projected between its steps.
+template <Model M, class Q, class R = real<M>>
+bool prox_elsewhere(const Site<M>& at, Vec<R>& x, const Batch<R>& b, std::size_t steps, const Q& rule,
+                    const Terms<R>& terms) {
+    if (!Descender<R>::here()) return false;
+    Batches<R> same(b.examples());
+    for (std::size_t k = 0; k < steps; ++k) same.append(b.ids(), b.draw());
+    return tessera::detail::descends_elsewhere(at, x, std::move(same).weighted(b.weights()), rule, terms);
+}
 }  // namespace detail
 
 // Steps of a rule on f + lambda D(., mu), kept in the domain of the geometry. The pull is a term of the step in every
@@ -96,6 +107,8 @@ private:
 template <Model M, class Q, class Geometry, class R = real<M>>
 void descend_prox(const Site<M>& at, Vec<R>& x, const Batch<R>& batch, std::size_t steps, const Q& rule,
                   const Geometry& geometry, const Vec<R>& mu, double lambda) {
+    if constexpr (is_euclidean<Geometry>)
+        if (detail::prox_elsewhere(at, x, batch, steps, rule, {.toward = mu, .pull = lambda})) return;
     const detail::ReadOnce<R> read(batch, steps);
     const Batch<R>& b = read.batch();
     PulledSteps<M, Q, Geometry> step(at, rule, geometry, mu, lambda);

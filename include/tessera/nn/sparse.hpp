@@ -60,7 +60,8 @@ class Sparse {
 
 public:
     using Real = real<M>;
-    static constexpr auto offers = offer::fused | offer::forward_flops;
+    static constexpr auto offers =
+        offer::fused | offer::forward_flops | offer::when(BlueprintModel<M>, offer::blueprint);
 
     // For batches of about that size (nn/masked.hpp).
     Sparse(const M& model, const Mask& mask, [[maybe_unused]] std::size_t batch,
@@ -95,6 +96,14 @@ public:
             if (form_) return form_->predict(packed, batch, out);
         if (full()) model_->predict(packed, batch, out);
         else model_->predict(whole(packed), batch, out);
+    }
+
+    Blueprint<Real> blueprint() const
+        requires BlueprintModel<M>
+    {
+        auto whole = model_->blueprint();
+        whole.mask = mask_;
+        return whole;
     }
 
     // Where layers run by themselves, or nothing is missing. A scope must not cut a layer in two.

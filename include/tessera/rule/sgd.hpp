@@ -19,7 +19,7 @@
 namespace tessera::rule {
 
 struct Sgd {
-    static constexpr auto offers = offer::validate;
+    static constexpr auto offers = offer::validate | offer::plain;
     double rate = 0.1;
     double momentum = 0;      // in [0, 1)
     double weight_decay = 0;
@@ -35,13 +35,17 @@ struct Sgd {
     double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
                 Memory<real<M>>& memory) const {
         if (momentum != 0) memory.velocity.resize(x.size());
-        return tessera::step(at, x, b,
-                             Step<real<M>>{.terms = terms,
-                                           .rate = rate * schedule.at(at),
-                                           .decay = weight_decay,
-                                           .clip = clip,
-                                           .momentum = momentum,
-                                           .velocity = &memory.velocity});
+        auto s = plain(at, terms);
+        s.velocity = &memory.velocity;
+        return tessera::step(at, x, b, s);
+    }
+    template <class M>
+    Step<real<M>> plain(const Site<M>& at, const Terms<real<M>>& terms) const {
+        return {.terms = terms,
+                .rate = rate * schedule.at(at),
+                .decay = weight_decay,
+                .clip = clip,
+                .momentum = momentum};
     }
 
     void validate() const {

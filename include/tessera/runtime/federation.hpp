@@ -138,6 +138,7 @@ public:
         settle(plan, visits, report);
         for (const auto& worker : workers_) worker->arena.hand_back();
         report.state = fingerprint();
+        detail::take_remarks(executor, report.remarks);
         report.seconds = clock_seconds() - begin;
         return report;
     }

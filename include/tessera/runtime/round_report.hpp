@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include <tessera/core/hash.hpp>
 #include <tessera/runtime/server.hpp>
@@ -25,6 +27,7 @@ struct RoundReport {
     std::uint64_t examples = 0;                           // of those gradients
     double train_loss = 0;                                // mean over steps
     Fingerprint state{};
+    std::vector<std::string> remarks{};  // of the executor: what there is to know about where the round ran
 };
 
 }  // namespace tessera

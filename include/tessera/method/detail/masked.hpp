@@ -17,6 +17,7 @@
 #include <string_view>
 #include <utility>
 
+#include <tessera/contracts/descender.hpp>
 #include <tessera/contracts/fold.hpp>
 #include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/memory.hpp>
@@ -275,6 +276,7 @@ void search_mask(const Masking& masking, const Over& over, const Site<M>& at, co
     if (some.empty()) return;
     const bool whole = some.size() == all.size();
     const auto take = [&](Out<R> out) {
+        if (auto* const other = Descender<R>::here()) other->stays("the gradient that a mask is searched by");
         const auto batches = at.epochs(1, Pass::own);
         Vec<R> dense(whole ? 0 : mask.size());
         sparse.full_gradient(x, batches[0].evaluated(), whole ? out : Out<R>(dense));

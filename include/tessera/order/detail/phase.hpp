@@ -25,8 +25,9 @@ void for_each_batch(const Site<M>& at, const Budget& budget, F&& f) {
 template <class M, class Q>
 void phase(const Site<M>& at, Vec<real<M>>& w, const Budget& budget, const Q& rule, const Terms<real<M>>& terms) {
     if (terms.on.empty()) return;
-    auto step = walk(at, rule, terms);
-    for_each_batch(at, budget, [&](const auto& b) { step(w, b); });
+    auto batches = at.epochs(budget.epochs, budget.pass);
+    if (budget.cap > 0) batches.keep(budget.cap);
+    descend(at, w, batches, rule, terms);
 }
 
 }  // namespace tessera::order::detail
