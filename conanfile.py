@@ -2,9 +2,11 @@
 # Tessera as a Conan 2 package: `conan create .`. Users find it with find_package(tessera), by the package's own files, so
 # that components work as they do without Conan. To develop Tessera with Conan's packages see conanfile.txt.
 import re
+import shutil
 from pathlib import Path
 
 from conan import ConanFile
+from conan.errors import ConanInvalidConfiguration
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
 from conan.tools.files import copy
 
@@ -16,6 +18,8 @@ class Tessera(ConanFile):
     topics = ("federated-learning", "personalization", "machine-learning", "header-only")
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
+    options = {"cuda": [True, False]}  # asks for the system's CUDA toolkit, which find_package(tessera COMPONENTS cuda) takes
+    default_options = {"cuda": False}
     exports_sources = "CMakeLists.txt", "include/*", "scripts/cmake/*", "LICENSE"
     no_copy_source = True
 
@@ -31,6 +35,10 @@ class Tessera(ConanFile):
 
     def requirements(self):
         self.requires("eigen/[>=3.4.0 <6]", transitive_headers=True)
+
+    def validate(self):
+        if self.options.cuda and not shutil.which("nvcc") and not Path("/usr/local/cuda/bin/nvcc").exists():
+            raise ConanInvalidConfiguration("tessera's option cuda needs the CUDA toolkit, 12.8 or newer, with nvcc")
 
     def generate(self):
         CMakeDeps(self).generate()

@@ -2,7 +2,8 @@
 # The optional components, looked for on the machine that uses them: included by our CMakeLists.txt and by the installed
 # tesseraConfig.cmake. A component that is found becomes the target tessera::<component>, which links its library and
 # defines TESSERA_HAS_<COMPONENT>=1; one that is not found leaves the sentence tessera_<component>_WANTS behind.
-# `kernels` is always found: it is tessera_kernels_source, which the file that includes this one names.
+# `kernels` is always found: it is tessera_kernels_source, which the file that includes this one names, as it does
+# tessera_cuda_source, the kernels of `cuda`.
 include_guard(GLOBAL)
 
 # The kernels, compiled once in the project that asks for them instead of in each of its files that trains. Optimized also
@@ -18,6 +19,27 @@ function(tessera_add_kernels source)
   target_link_options(tessera_kernels INTERFACE
     $<IF:$<PLATFORM_ID:Darwin>,LINKER:-dead_strip,LINKER:--gc-sections>)
   set_target_properties(tessera_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)  # a shared library may want them too
+endfunction()
+
+# The kernels of a device, compiled by nvcc for the architectures that there are; the last of them also as PTX, which a driver
+# compiles for newer ones. Nothing else is CUDA: no project has to enable that language.
+set(TESSERA_CUDA_ARCHITECTURES 75 80 90 100 120 CACHE STRING "What tessera::cuda is compiled for")
+mark_as_advanced(TESSERA_CUDA_ARCHITECTURES)
+function(tessera_add_cuda_kernels source)
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/tessera_cuda_kernels${CMAKE_CXX_OUTPUT_EXTENSION})
+  set(targets)
+  foreach(architecture IN LISTS TESSERA_CUDA_ARCHITECTURES)
+    list(APPEND targets -gencode arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  list(GET TESSERA_CUDA_ARCHITECTURES -1 last)
+  list(APPEND targets -gencode arch=compute_${last},code=compute_${last})
+  add_custom_command(OUTPUT ${object} DEPENDS ${source}
+    COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} -c -O3 -std=c++17 -Xcompiler -fPIC ${targets} ${source} -o ${object}
+    COMMENT "Compiling the device's kernels for ${TESSERA_CUDA_ARCHITECTURES}" VERBATIM)
+  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  add_library(tessera_cuda_kernels STATIC EXCLUDE_FROM_ALL ${object})
+  set_target_properties(tessera_cuda_kernels PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(tessera_cuda_kernels PUBLIC CUDA::cudart)
 endfunction()
 
 # A macro, because find_package() answers in variables that later calls in the same scope may need.
@@ -66,6 +88,15 @@ macro(tessera_find_component component)
     if(ZLIB_FOUND)
       set(_tessera_links ZLIB::ZLIB)
     endif()
+  elseif("${component}" STREQUAL "cuda")
+    set(tessera_${component}_WANTS "the CUDA toolkit, 12.8 or newer, with nvcc, cuBLAS and cuSPARSE")
+    find_package(CUDAToolkit 12.8 QUIET)
+    if(CUDAToolkit_NVCC_EXECUTABLE AND TARGET CUDA::cudart AND TARGET CUDA::cublas AND TARGET CUDA::cusparse)
+      if(NOT TARGET tessera_cuda_kernels)
+        tessera_add_cuda_kernels("${tessera_cuda_source}")
+      endif()
+      set(_tessera_links tessera_cuda_kernels CUDA::cublas CUDA::cusparse CUDA::cudart)
+    endif()
   elseif("${component}" STREQUAL "json")
     set(tessera_${component}_WANTS "nlohmann/json (Debian: nlohmann-json3-dev)")
     find_package(nlohmann_json CONFIG QUIET)
@@ -74,7 +105,7 @@ macro(tessera_find_component component)
     endif()
   else()
     set(tessera_${component}_WANTS
-      "a component of that name: there are kernels, openmp, xtensor, blas, zlib and json")
+      "a component of that name: there are kernels, openmp, xtensor, blas, zlib, json and cuda")
   endif()
 
   if(_tessera_links)

@@ -24,6 +24,7 @@ TABLE = {
     "store": ["core", "contracts", "io", "posix"],  # states rest in files, and io knows how to treat these
     "runtime": [*BELOW_RUNTIME, "posix"],
     "method": [*BELOW_RUNTIME, "runtime"],
+    "device": ["core", "contracts", "kernels", "nn", "cuda"],  # the component cuda; nobody below includes it
 }
 
 # Headers beside the umbrellas that are a door of their own, not the list of a room: what they may include.
@@ -45,6 +46,7 @@ LIBRARIES = {
     "xtensor-blas": r"xtensor-blas/",
     "openmp": r"omp\.h$",
     "zlib": r"zlib\.h$",
+    "cuda": r"(cublas_v2|cusparse|cuda_runtime_api)\.h$",
     "json": r"nlohmann/",
     "simd": r"(\w*intrin|cpuid|arm_neon|arm_sve|arm_acle)\.h$",
     "posix": r"(unistd|fcntl|dirent|sys/\w+)\.h$",

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What lasts on a device from round to round: its context, the examples, how many clients it has room for, and whether
+// it is still there. Takes many walks at once, sorts them into cohorts that agree in all but their numbers, and says
+// what it leaves to the host.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <tessera/contracts/descender.hpp>
+#include <tessera/core/error.hpp>
+#include <tessera/device/cohort.hpp>
+#include <tessera/device/pool.hpp>
+#include <tessera/device/program.hpp>
+#include <tessera/device/runtime.hpp>
+
+namespace tessera::device {
+
+// A walk that waits for the device, and what came of it.
+struct Request {
+    Descent<float>* walk = nullptr;
+    bool taken = false;
+    std::exception_ptr failure{};
+};
+
+class Session {
+public:
+    // Whether there is a device to walk on. Opens it if need be; if there is none, says so once.
+    bool ready(Precision precision) {
+        const std::scoped_lock alone(walking_);
+        if (lost_) {
+            remark("the device was lost; the round ran on the host");
+            return false;
+        }
+        if (on_ && on_->precision() == precision) return true;
+        if (!on_ && absent_) return false;
+        if (!present()) {
+            absent_ = true;
+            remark("there is no device, or no driver for it; the run is on the host");
+            return false;
+        }
+        try {
+            pools_.clear();
+            on_.reset();
+            on_ = std::make_unique<Context>(precision);
+        } catch (const DeviceError& e) {
+            absent_ = true;
+            remark(std::string(e.what()) + "; the run is on the host");
+            return false;
+        }
+        return true;
+    }
+
+    // Those that the device takes are done when this returns, or have failed; the others are as they were.
+    void walk(std::span<Request* const> requests, std::size_t room) {
+        const std::scoped_lock alone(walking_);
+        if (on_->precision() != Precision::fp32)
+            remark("products on the device are rounded to " +
+                   std::string(words_of(Precision{})[static_cast<std::size_t>(on_->precision())]));
+        std::vector<Request*> left;
+        for (Request* r : requests) {
+            const auto why = refusal(*r->walk);
+            if (why.empty()) left.push_back(r);
+            else stays(why);
+        }
+        while (!left.empty()) {
+            std::vector<Request*> group, others;
+            for (Request* r : left) (alike(*left.front()->walk, *r->walk) ? group : others).push_back(r);
+            std::ranges::stable_sort(group, std::greater{}, [](const Request* r) { return r->walk->batches->size(); });
+            try {
+                together(group, room);
+            } catch (...) {
+                for (Request* r : left)
+                    if (!r->taken) r->failure = std::current_exception();
+                return;
+            }
+            left = std::move(others);
+        }
+    }
+
+    void stays(std::string_view why) { remark("on the host: " + std::string(why)); }
+    // What was said since the last time that somebody asked, each once.
+    std::vector<std::string> remarks() {
+        const std::scoped_lock hold(lock_);
+        auto all = std::move(remarks_);
+        remarks_.clear();
+        std::ranges::sort(all);
+        return all;
+    }
+
+private:
+    static constexpr std::size_t most_pools = 2;
+
+    void remark(std::string sentence) {
+        const std::scoped_lock hold(lock_);
+        if (std::ranges::find(remarks_, sentence) == remarks_.end()) remarks_.push_back(std::move(sentence));
+    }
+
+    // What no device takes, whatever the network. Empty: nothing.
+    static std::string refusal(const Descent<float>& w) {
+        const auto& g = *w.model->graph;
+        const auto& terms = w.step.terms;
+        const std::size_t n = w.model->mask ? w.model->mask->count() : g.parameters;
+        if (terms.active) return "steps on some coordinates of a dense vector";
+        if (w.model->mask && !terms.on.everything()) return "a scope in a sparse model";
+        if (w.x->size() != n || (!terms.also.empty() && terms.also.size() != n) ||
+            (terms.pull != 0 && terms.toward.size() != n))
+            return "a vector that is not as long as the model's";
+        const auto first = (*w.batches)[0];
+        const Examples& e = first.examples();
+        if (!Pool::takes(e)) return "examples that are made on demand, or have not one label each";
+        if (e.width != g.inputs()) return "examples that are not as wide as the network";
+        if (e.size > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+            return "more examples than an int counts";
+        for (const auto b : *w.batches)
+            for (std::size_t i = 0; i < b.size(); ++i)
+                if (b.ids()[i] >= e.size || b.label(i, 0) >= static_cast<std::int32_t>(g.outputs()))
+                    return "an example or a label that is not there";
+        return {};
+    }
+    static std::vector<Range> ranges(const Descent<float>& w) {
+        std::vector<Range> all;
+        w.step.terms.on.each(w.model->graph->parameters, [&](Range r) { all.push_back(r); });
+        return all;
+    }
+    static bool alike(const Descent<float>& a, const Descent<float>& b) {
+        const auto &s = a.step, &t = b.step;
+        return a.model->graph == b.model->graph && a.model->softmax == b.model->softmax &&
+               !a.model->mask == !b.model->mask && s.rate == t.rate && s.decay == t.decay && s.clip == t.clip &&
+               s.momentum == t.momentum && s.terms.pull == t.terms.pull &&
+               s.terms.also.empty() == t.terms.also.empty() &&
+               &(*a.batches)[0].examples() == &(*b.batches)[0].examples() && ranges(a) == ranges(b);
+    }
+
+    // Of one network. As many at once as there is room for: without room, half as many, until one alone has none.
+    void together(const std::vector<Request*>& group, std::size_t room) {
+        const Program program(*group.front()->walk->model);
+        if (!program.refused().empty()) return stays(program.refused());
+        const Pool* const pool = pool_of((*group.front()->walk->batches)[0].examples());
+        if (!pool) return stays("examples that the device has no room for");
+        for (std::size_t begin = 0; begin < group.size();) {
+            const std::size_t n = std::min(most_, group.size() - begin);
+            std::vector<Descent<float>*> walks;
+            for (std::size_t k = begin; k < begin + n; ++k) walks.push_back(group[k]->walk);
+            try {
+                run(program, *pool, walks, room);
+                for (std::size_t k = begin; k < begin + n; ++k) group[k]->taken = true;
+                begin += n;
+            } catch (const OutOfMemory&) {
+                if (n == 1) {
+                    stays("a client that the device has no room for");
+                    ++begin;
+                    continue;
+                }
+                most_ = n / 2;
+                remark("the device has room for " + std::to_string(most_) + " clients at once, not " +
+                       std::to_string(n));
+            }
+        }
+    }
+    void run(const Program& program, const Pool& pool, std::span<Descent<float>* const> walks, std::size_t room) {
+        try {
+            Cohort(*on_, program, pool, walks, room).run();
+        } catch (const OutOfMemory&) {
+            throw;
+        } catch (const DeviceError&) {
+            lost_ = true;
+            throw;
+        }
+    }
+    const Pool* pool_of(const Examples& e) {
+        for (const auto& p : pools_)
+            if (p->holds(e)) return p.get();
+        if (pools_.size() == most_pools) pools_.erase(pools_.begin());
+        try {
+            pools_.push_back(std::make_unique<Pool>(*on_, e));
+        } catch (const OutOfMemory&) {
+            return nullptr;
+        } catch (const DeviceError&) {
+            lost_ = true;
+            throw;
+        }
+        return pools_.back().get();
+    }
+
+    std::unique_ptr<Context> on_;
+    std::vector<std::unique_ptr<Pool>> pools_;
+    std::size_t most_ = std::numeric_limits<std::size_t>::max();  // clients at once
+    bool lost_ = false, absent_ = false;
+    std::mutex walking_;  // one federation after the other
+    std::mutex lock_;
+    std::vector<std::string> remarks_;
+};
+
+}  // namespace tessera::device
