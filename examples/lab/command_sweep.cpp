@@ -120,7 +120,9 @@ Options with(Options o, const NamedValues& settings, const std::vector<std::stri
 }
 
 Options without_outputs(Options o) {
-    for (auto* path : {&o.json, &o.jsonl, &o.csv, &o.tensorboard, &o.report, &o.models, &o.trace, &o.checkpoint}) path->clear();
+    for (auto* path : {&o.json, &o.jsonl, &o.csv, &o.tensorboard, &o.report, &o.models, &o.save_weights, &o.trace,
+                       &o.checkpoint})
+        path->clear();
     o.analyse.clear();
     o.shifts.clear();
     o.evaluate_also.clear();

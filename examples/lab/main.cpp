@@ -81,6 +81,8 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--loss", o.loss,
                        "softmax, binary, squared or huber; unless given, what the labels of the data call for");
     command.add_option("--backend", o.backend, "Who multiplies: simd, reference, eigen or xtensor-blas");
+    command.add_option("--weights", o.weights,
+                       "First values from FILE.safetensors or .npz: FILE[,new-head][,ignore-extra][,prefix=NAME]");
     command.add_option("--rounds", o.rounds, "Number of rounds");
     command.add_option("--per-round", o.per_round, "Clients aggregated in a round");
     command.add_option("--batch", o.batch, "Batch size; 0 takes all data of a client");
@@ -116,6 +118,8 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--tensorboard", o.tensorboard, "Write the rounds for TensorBoard, into a file whose name holds tfevents");
     command.add_option("--report", o.report, "Write a self-contained HTML report");
     command.add_option("--models", o.models, "Write the models (.npz or .safetensors)");
+    command.add_option("--save-weights", o.save_weights,
+                       "Write the common model alone, by its names in torch (.npz or .safetensors)");
     command.add_option("--trace", o.trace, "Write where the time went, for chrome://tracing");
     command.add_flag("--trace-kernels", o.trace_kernels, "In the trace, kernels too");
     command.add_flag("--hits", o.hits, "Keep in the JSON which test examples each client gets right");

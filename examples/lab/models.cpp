@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Models by name or by description, for examples of any width and number of classes.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/scope.hpp>
+#include <tessera/io/weights.hpp>
 #include <tessera/kernels/eigen.hpp>
 #ifdef TESSERA_HAS_BLAS
 #include <tessera/kernels/xtensor_blas.hpp>
@@ -19,7 +24,10 @@
 #include <tessera/nn/additive.hpp>
 #include <tessera/nn/conv_zoo.hpp>
 #include <tessera/nn/norm.hpp>
+#include <tessera/nn/resnet_zoo.hpp>
 #include <tessera/nn/text_zoo.hpp>
+#include <tessera/nn/vit_zoo.hpp>
+#include <tessera/nn/weight_names.hpp>
 #include <tessera/nn/zoo.hpp>
 
 #include "nearest.hpp"
@@ -184,7 +192,111 @@ void check_described_model(const std::string& text) { described(text, 1); }
 
 namespace {
 
-Model made(const std::string& name, const tessera::Examples& examples, nn::AnyLoss loss, const Backend& on) {
+// "resnet18:width=32,adapters=serial": the name, and what its settings are to be.
+struct Named {
+    std::string name;
+    std::vector<std::pair<std::string, std::string>> settings;
+};
+Named named(const std::string& text) {
+    const auto colon = text.find(':');
+    Named all{text.substr(0, colon), {}};
+    if (colon == text.npos) return all;
+    tessera::detail::for_each_piece(std::string_view(text).substr(colon + 1), ',', [&](std::string_view piece) {
+        const auto equals = piece.find('=');
+        if (equals == piece.npos || equals == 0)
+            throw ConfigError("--model " + text + ": '" + std::string(piece) + "' is not SETTING=VALUE");
+        all.settings.emplace_back(piece.substr(0, equals), piece.substr(equals + 1));
+    });
+    return all;
+}
+
+// Settings of a model, asked for one by one: done() knows then what there was and what nobody asked for.
+class Adjusted {
+public:
+    Adjusted(const Named& model, const std::string& text) : model_(model), text_(text) {}
+    template <class T>
+    void operator()(std::string_view name, T& value) {
+        known_.append(known_.empty() ? "" : ", ").append(name);
+        for (const auto& [asked, as] : model_.settings)
+            if (asked == name) tessera::detail::read_text("--model " + text_ + ": " + asked, as, value), ++used_;
+    }
+    // One number for each stage; behind a list that ends early the last one again, or 0.
+    void operator()(std::string_view name, std::array<std::size_t, 4>& values, bool all_alike) {
+        known_.append(known_.empty() ? "" : ", ").append(name);
+        for (const auto& [asked, as] : model_.settings) {
+            if (asked != name) continue;
+            std::size_t n = 0, last = 0;
+            tessera::detail::for_each_piece(as, '+', [&](std::string_view piece) {
+                if (n == values.size())
+                    throw ConfigError("--model " + text_ + ": " + asked + " has at most four numbers, joined by +");
+                tessera::detail::read_text("--model " + text_ + ": " + asked, piece, last);
+                values[n++] = last;
+            });
+            for (; n < values.size(); ++n) values[n] = all_alike ? last : 0;
+            ++used_;
+        }
+    }
+    void done() const {
+        if (used_ == model_.settings.size()) return;
+        throw ConfigError("--model " + text_ + ": " +
+                          (known_.empty() ? model_.name + " has no settings"
+                                          : "the settings of " + model_.name + " are " + known_ + ", each once"));
+    }
+
+private:
+    const Named& model_;
+    const std::string& text_;
+    std::string known_{};
+    std::size_t used_ = 0;
+};
+
+constexpr std::size_t most_channels = 1 << 16;
+void keep_small(const std::string& text, std::initializer_list<std::size_t> sizes) {
+    for (const std::size_t n : sizes)
+        if (n < 1 || n > most_channels)
+            throw ConfigError("--model " + text + ": widths, groups and counts lie in 1.." +
+                              std::to_string(most_channels));
+}
+
+nn::recipe::ResNet adjusted(nn::recipe::ResNet net, const Named& model, const std::string& text) {
+    Adjusted adjust(model, text);
+    adjust("blocks", net.blocks, false);
+    adjust("width", net.width);
+    adjust("stem", net.stem);
+    adjust("batchnorm", net.norm.batch);
+    adjust("groups", net.norm.groups, true);
+    adjust("each", net.norm.each);
+    adjust("affine", net.norm.affine);
+    adjust("adapters", net.adapters.kind);
+    adjust("rank", net.adapters.rank);
+    adjust("dropout", net.adapters.dropout);
+    adjust("deviation", net.adapters.deviation);
+    adjust.done();
+    keep_small(text, {net.width, net.adapters.rank, net.blocks[0], net.norm.each + 1});
+    for (const std::size_t n : net.blocks)
+        if (n > 64) throw ConfigError("--model " + text + ": a stage has at most 64 blocks");
+    if (!(net.adapters.deviation >= 0 && net.adapters.deviation <= 1))
+        throw ConfigError("--model " + text + ": deviation lies in [0, 1]");
+    return net;
+}
+nn::recipe::Vit adjusted(nn::recipe::Vit net, const Named& model, const std::string& text) {
+    Adjusted adjust(model, text);
+    adjust("patch", net.patch);
+    adjust("width", net.width);
+    adjust("blocks", net.blocks);
+    adjust("heads", net.heads);
+    adjust("inner", net.inner);
+    adjust("rank", net.rank);
+    adjust("dropout", net.dropout);
+    adjust.done();
+    keep_small(text, {net.patch, net.width, net.blocks, net.heads, net.inner, net.rank + 1});
+    if (net.blocks > 64) throw ConfigError("--model " + text + ": at most 64 blocks");
+    return net;
+}
+
+Model made(const std::string& text, const tessera::Examples& examples, nn::AnyLoss loss, const Backend& on) {
+    const Named model = describes_model(text) ? Named{text, {}} : named(text);
+    const std::string& name = model.name;
     const std::size_t width = examples.width, classes = examples.targets ? examples.targets_each : examples.classes;
     const bool narrow = width == 60;  // the synthetic data of the papers, whose networks are small
     const std::size_t hidden = narrow ? 20 : 100;
@@ -194,6 +306,33 @@ Model made(const std::string& name, const tessera::Examples& examples, nn::AnyLo
         const auto layers = described(name, classes);
         return layers.of_planes ? of_planes(layers) : of_vectors(layers);
     }
+    const auto resnet = [&](const nn::recipe::ResNet& net) { return of_planes(adjusted(net, model, text)); };
+    const auto vit = [&](const nn::recipe::Vit& net) { return of_planes(adjusted(net, model, text)); };
+    if (name == "resnet8") return resnet(nn::recipe::resnet8(classes));
+    if (name == "resnet18") return resnet(nn::recipe::resnet18(classes));
+    if (name == "resnet34") return resnet(nn::recipe::resnet34(classes));
+    if (name == "flow-resnet18") return resnet(nn::recipe::flow_resnet18(classes));
+    if (name == "fedalt-resnet18") return resnet(nn::recipe::fedalt_resnet18(classes));
+    if (name == "perada-resnet18") return resnet(nn::recipe::perada_resnet18(classes));
+    if (name == "perada-resnet34") return resnet(nn::recipe::perada_resnet34(classes));
+    if (name == "resnet8-adapter") {
+        auto net = nn::recipe::resnet8(classes);
+        net.adapters.kind = nn::recipe::Beside3x3::serial;
+        return resnet(net);
+    }
+    if (name == "vit-s16") return vit(nn::recipe::vit_s16(classes));
+    if (name == "small-vit") return vit(nn::recipe::small_vit(classes));
+    if (name == "small-vit-adapter") return vit(nn::recipe::small_vit(classes, 16));
+    if (name == "vgg11") {
+        std::size_t channels = 64, groups = 32;
+        Adjusted adjust(model, text);
+        adjust("width", channels);
+        adjust("groups", groups);
+        adjust.done();
+        keep_small(text, {channels, groups});
+        return of_planes(nn::recipe::vgg11(classes, channels, groups));
+    }
+    if (!describes_model(text)) Adjusted(model, text).done();
     if (name == "mclr") return of_vectors(nn::recipe::mclr(classes));
     if (name == "dnn") return of_vectors(nn::recipe::dnn(hidden, classes));
     if (name == "dnn3") {  // three hidden layers of one width: four blocks to route between
@@ -213,8 +352,7 @@ Model made(const std::string& name, const tessera::Examples& examples, nn::AnyLo
     if (name == "cnn") return of_planes(nn::recipe::small_cnn(classes));
     if (name == "flow-cnn") return of_planes(nn::recipe::flow_cnn(classes));
     if (name == "cifarnet") return of_planes(nn::recipe::cifar_net(classes));
-    if (name == "vgg11") return of_planes(nn::recipe::vgg11(classes));
-    if (name == "resnet18") return of_planes(nn::recipe::resnet18(classes));
+    if (name == "cifar-cnn") return of_planes(nn::recipe::cifar_cnn(classes));
     const bool every = examples.labels_each > 1;  // a label at every position, or one behind the last
     if (name == "char-lstm" && every) return of_vectors(nn::recipe::char_lstm(classes));
     if (name == "char-lstm") return of_vectors(nn::recipe::leaf_lstm(classes));
@@ -236,6 +374,65 @@ Model made(const std::string& name, const tessera::Examples& examples, nn::AnyLo
 }
 
 }  // namespace
+
+std::span<const tessera::Renamed> weight_names_of(const std::string& text) {
+    namespace names = nn::weight_names;
+    const std::string name = text.substr(0, text.find(':'));
+    if (name == "mclr") return names::mclr;
+    if (name == "dnn") return names::dnn;
+    if (name == "lenet5") return names::lenet5;
+    if (name == "cnn") return names::small_cnn;
+    if (name == "flow-cnn") return names::flow_cnn;
+    if (name == "cifarnet") return names::cifar_net;
+    if (name == "cifar-cnn") return names::cifar_cnn;
+    if (name == "vgg11") return names::vgg11;
+    return {};
+}
+
+namespace {
+
+struct WeightsAsked {
+    std::string file;
+    tessera::io::WeightSettings settings{.new_adapters = true};
+};
+WeightsAsked asked_weights(const std::string& text) {
+    WeightsAsked all;
+    const auto wrong = [&](const std::string& why) { throw ConfigError("--weights " + text + ": " + why); };
+    bool first = true;
+    tessera::detail::for_each_piece(text, ',', [&](std::string_view piece) {
+        constexpr std::string_view prefix = "prefix=";
+        if (first) all.file = piece;
+        else if (piece == "new-head") all.settings.new_head = true;
+        else if (piece == "ignore-extra") all.settings.ignore_extra = true;
+        else if (piece.starts_with(prefix) && piece.size() > prefix.size())
+            all.settings.prefix = piece.substr(prefix.size());
+        else wrong("behind the file stand new-head, ignore-extra and prefix=NAME, not '" + std::string(piece) + "'");
+        first = false;
+    });
+    if (all.file.empty()) wrong("a file is missing");
+    return all;
+}
+
+}  // namespace
+
+std::string weights_file_of(const std::string& weights) { return asked_weights(weights).file; }
+
+FirstValues read_first_values(const Options& options, const Model& model, tessera::Vec<float> first) {
+    auto asked = asked_weights(options.weights);
+    asked.settings.names = weight_names_of(*options.model);
+    auto read = tessera::io::read_weights<float>(asked.file, model.layout(), std::move(first), asked.settings);
+    const auto list = [](const std::vector<std::string>& names) {
+        constexpr std::size_t most = 4;
+        std::string all;
+        for (std::size_t i = 0; i < std::min(most, names.size()); ++i) all += (i > 0 ? ", " : "") + names[i];
+        return names.size() > most ? all + " and " + std::to_string(names.size() - most) + " more" : all;
+    };
+    std::string said = "first values of " + std::to_string(model.layout().size() - read.kept.size()) + " tensors from " +
+                       asked.file;
+    if (!read.kept.empty()) said += "; drawn: " + list(read.kept);
+    if (!read.extra.empty()) said += "; not used: " + list(read.extra);
+    return {std::move(read.parameters), std::move(said)};
+}
 
 Model make_model(const std::string& name, const tessera::Examples& examples, const std::string& loss,
                  const std::string& backend) {

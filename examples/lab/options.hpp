@@ -28,6 +28,7 @@ struct Options {
     std::optional<std::string> data, partition, model, normalise;
     std::optional<std::string> aux;     // public data of the server
     std::string loss, backend;          // empty: what the labels call for; simd
+    std::string weights;                // FILE[,new-head][,ignore-extra][,prefix=NAME]: what the first stage begins with
     std::optional<std::size_t> clients, rounds, per_round, batch;
     std::string preset_hash, preset_path;
     std::vector<Offer> offers;          // what a preset sets
@@ -55,7 +56,7 @@ struct Options {
     std::string shift_dir;             // where these are files
     std::vector<std::string> augment;  // flip, crop:PIXELS, copies:COUNT
 
-    std::string json, jsonl, csv, tensorboard, report, models, trace, checkpoint, split_file;
+    std::string json, jsonl, csv, tensorboard, report, models, save_weights, trace, checkpoint, split_file;
     bool split_unexplained = false;  // the split file is there and does not say how it was dealt
     std::size_t checkpoint_every = 10;
     std::string store = "memory";  // where clients' states rest: memory, or log, which is kept beside the checkpoints

@@ -18,6 +18,7 @@
 #include <tessera/report/seeds.hpp>
 
 #include "pools.hpp"
+#include "tasks.hpp"
 
 namespace lab {
 
@@ -79,25 +80,29 @@ void check_places(const std::vector<Place>& written, const std::vector<Place>& r
 void check_places(const Options& o) {
     std::vector<Place> written, read;
     for (const auto& [flag, path] : std::initializer_list<std::pair<const char*, const std::string&>>{
-             {"--json", o.json}, {"--jsonl", o.jsonl}, {"--csv", o.csv}, {"--tensorboard", o.tensorboard}, {"--report", o.report}, {"--models", o.models},
+             {"--json", o.json}, {"--jsonl", o.jsonl}, {"--csv", o.csv}, {"--tensorboard", o.tensorboard},
+             {"--report", o.report}, {"--models", o.models}, {"--save-weights", o.save_weights},
              {"--trace", o.trace}, {"--checkpoint", o.checkpoint}, {"--split-file", o.split_file}})
         if (!path.empty()) written.push_back({flag, path});
     if (o.data)
         for (const auto& place : places_of(*o.data)) read.push_back({"--data", place.path, place.ending});
     if (o.aux)
         for (const auto& place : places_of(*o.aux)) read.push_back({"--aux", place.path, place.ending});
+    if (!o.weights.empty()) read.push_back({"--weights", weights_file_of(o.weights)});
     if (!o.preset_path.empty()) read.push_back({"--preset", o.preset_path});
     if (!o.shift_dir.empty()) read.push_back({"--shift-dir", o.shift_dir, ".npy"});
     check_places(written, read);
 }
 
 void check_outputs(const Options& o) {
-    if (!o.models.empty() && !o.models.ends_with(".npz") && !o.models.ends_with(".safetensors"))
-        throw tessera::ConfigError("--models " + o.models + ": a file of models ends in .npz or .safetensors");
+    for (const auto& [flag, path] : {std::pair{"--models ", &o.models}, {"--save-weights ", &o.save_weights}})
+        if (!path->empty() && !path->ends_with(".npz") && !path->ends_with(".safetensors"))
+            throw tessera::ConfigError(flag + *path + ": a file of models ends in .npz or .safetensors");
     if (!o.tensorboard.empty() && o.tensorboard.find("tfevents") == std::string::npos)
         throw tessera::ConfigError("--tensorboard " + o.tensorboard + ": TensorBoard reads only files whose name holds tfevents, "
                                    "as in runs/tfevents.fedavg");
-    for (const auto* path : {&o.json, &o.jsonl, &o.csv, &o.tensorboard, &o.report, &o.models, &o.trace}) {
+    for (const auto* path :
+         {&o.json, &o.jsonl, &o.csv, &o.tensorboard, &o.report, &o.models, &o.save_weights, &o.trace}) {
         if (path->empty()) continue;
         tessera::io::check_writable(*path);
         tessera::io::sweep_beside(*path);

@@ -202,7 +202,7 @@ private:
             one_of(value, {normalise_names.begin(), normalise_names.end()});
         } else if (key == "model") {
             if (describes_model(value)) explained([&] { check_described_model(value); });
-            else one_of(value, kinds_of(model_names));
+            else one_of(kind_of(value), kinds_of(model_names));
         } else if (key == "partition") {
             tessera::detail::for_each_piece(value, '+', [&](std::string_view piece) {
                 one_of(kind_of(piece), kinds_of(tessera::data::partition_names()));

@@ -127,7 +127,8 @@ Options for_seed(const Options& options, std::uint64_t seed) {
     o.seed = seed;
     if (o.seeds.empty()) return o;
     if (!o.checkpoint.empty()) o.checkpoint += "/seed-" + std::to_string(seed);
-    for (auto* path : {&o.csv, &o.jsonl, &o.tensorboard, &o.models, &o.trace}) *path = with_seed(*path, seed);
+    for (auto* path : {&o.csv, &o.jsonl, &o.tensorboard, &o.models, &o.save_weights, &o.trace})
+        *path = with_seed(*path, seed);
     return o;
 }
 

@@ -10,7 +10,9 @@
 
 #include <tessera/core/by_name.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/hash.hpp>
 #include <tessera/core/scope.hpp>
+#include <tessera/io/weights.hpp>
 
 #include "counts.hpp"
 #include "methods.hpp"
@@ -463,13 +465,34 @@ std::string what_it_costs(const Stage& stage, const Task& task) {
            (server > 0.5 * round ? ", most of them to distil (kd_steps, kd_batch)" : "");
 }
 
+namespace {
+
+// What the first stage begins with: empty unless a file is named.
+FirstValues first_values(const Stage& stage, const Task& task) {
+    if (stage.options.weights.empty()) return {};
+    return read_first_values(
+        stage.options, task.model,
+        tessera::initial_parameters(task.model, tessera::Key{stage.options.seed}(tessera::purpose::init)));
+}
+
+}  // namespace
+
 std::string open_stages(const std::vector<Stage>& stages, const Task& task) {
     std::string all;
+    if (const auto begun = first_values(stages.front(), task); !begun.said.empty()) {
+        tessera::Hasher h;
+        h.bytes(begun.parameters.data(), begun.parameters.size() * sizeof(float));
+        all += "weights=" + h.finish().hex() + "\n";
+    }
     for (const auto& stage : stages) {
         if (stage.options.scope) check_scope(*stage.options.scope, task.model);
         const auto trial = opened(stage, task);
         if (!stage.last && !trial->leaves_model())
             throw ConfigError("--stages: " + stage.name + " leaves no common model for the next stage to start from");
+        if (stage.last && !stage.options.save_weights.empty() &&
+            (!trial->leaves_model() || trial->model().size() != tessera::dimension(task.model)))
+            throw ConfigError("--save-weights: " + stage.options.algorithm +
+                              " leaves no common model of the whole network; --models writes what it has");
         all += trial->identity();
     }
     return all;
@@ -478,9 +501,10 @@ std::string open_stages(const std::vector<Stage>& stages, const Task& task) {
 Ran run_stages(const std::vector<Stage>& stages, const Task& task, RoundFiles& files, FailedOutputs& failed) {
     const auto& models = stages.back().options.models;
     std::vector<tessera::report::RunRecord> earlier;
-    tessera::Vec<float> warm_start;
+    auto [warm_start, begun] = first_values(stages.front(), task);
     Ran ran;
     for (auto stage : stages) {
+        if (!begun.empty()) stage.notes.push_back(std::exchange(begun, {}));
         if (auto said = what_split_leaves(stage, task); !said.empty()) stage.notes.push_back(std::move(said));
         const auto session = entry_of(stage.options.algorithm).open(stage, task, std::move(warm_start));
         try {
@@ -492,6 +516,12 @@ Ran run_stages(const std::vector<Stage>& stages, const Task& task, RoundFiles& f
         ran.record = session->record();
         if (ran.stopped || stage.last) {
             if (!models.empty() && !ran.stopped) failed.unless_written([&] { session->write_models(models); });
+            if (const auto& to = stages.back().options.save_weights; !to.empty() && !ran.stopped)
+                failed.unless_written([&] {
+                    const auto w = session->model();
+                    tessera::io::write_weights<float>(to, task.model.layout(), w,
+                                                      weight_names_of(*stages.back().options.model));
+                });
             break;
         }
         warm_start = session->model();

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,9 +19,34 @@ namespace lab {
 
 using Model = tessera::nn::AnyModel<float>;
 
-inline constexpr auto model_names = std::to_array<std::string_view>(
-    {"mclr", "dnn", "dnn3", "dnn-norm", "dnn-adapter", "additive", "lenet5", "cnn", "flow-cnn", "cifarnet", "vgg11",
-     "resnet18", "char-lstm", "word-lstm", "transformer", "transformer-adapter", "fedalt-transformer"});
+inline constexpr auto model_names = std::to_array<std::string_view>({"mclr",
+                                                                     "dnn",
+                                                                     "dnn3",
+                                                                     "dnn-norm",
+                                                                     "dnn-adapter",
+                                                                     "additive",
+                                                                     "lenet5",
+                                                                     "cnn",
+                                                                     "flow-cnn",
+                                                                     "cifarnet",
+                                                                     "cifar-cnn",
+                                                                     "vgg11",
+                                                                     "resnet8",
+                                                                     "resnet8-adapter",
+                                                                     "resnet18",
+                                                                     "resnet34",
+                                                                     "flow-resnet18",
+                                                                     "fedalt-resnet18",
+                                                                     "perada-resnet18",
+                                                                     "perada-resnet34",
+                                                                     "vit-s16",
+                                                                     "small-vit",
+                                                                     "small-vit-adapter",
+                                                                     "char-lstm",
+                                                                     "word-lstm",
+                                                                     "transformer",
+                                                                     "transformer-adapter",
+                                                                     "fedalt-transformer"});
 
 inline constexpr std::array<std::string_view, 4> normalise_names{"standard", "unit", "each", "none"};
 
@@ -62,12 +88,25 @@ std::shared_ptr<const PublicData> make_public_data(const Options& options, const
 std::string data_in_words(const Options& options, const Clients& clients);
 // Names of the classes; empty where they have none.
 std::vector<std::string> class_names_of(const Options& options);
-// A model by its name, or described layer by layer: "conv 32 5, pool, conv 64 5, pool, linear 512, linear".
+// A model by its name, perhaps with settings, "resnet18:width=32,adapters=serial", or described layer by layer:
+// "conv 32 5, pool, conv 64 5, pool, linear 512, linear".
 // `loss` and `backend` by their words; empty ones are what the labels call for, and simd.
 Model make_model(const std::string& name, const tessera::Examples& examples, const std::string& loss = {},
                  const std::string& backend = {});
 // Refuses a description that is none; nothing is asked of the data.
 void check_described_model(const std::string& text);
-constexpr bool describes_model(std::string_view text) { return text.find_first_of(" ,") != text.npos; }
+constexpr bool describes_model(std::string_view text) {
+    return text.find(':') == text.npos && text.find_first_of(" ,") != text.npos;
+}
+// First values from a file that --weights names, and in one line what was read. `first` are those of what it has not:
+// adapters, and the head where a new one is asked for.
+struct FirstValues {
+    tessera::Vec<float> parameters{};
+    std::string said{};
+};
+FirstValues read_first_values(const Options& options, const Model& model, tessera::Vec<float> first);
+std::string weights_file_of(const std::string& weights);
+// What its layers are called in other programs.
+std::span<const tessera::Renamed> weight_names_of(const std::string& model);
 
 }  // namespace lab

@@ -20,3 +20,4 @@
 #include <tessera/io/tensor.hpp>
 #include <tessera/io/tensorboard.hpp>
 #include <tessera/io/text.hpp>
+#include <tessera/io/weights.hpp>

@@ -32,12 +32,16 @@
 #include <tessera/nn/recipe.hpp>
 #include <tessera/nn/recurrence.hpp>
 #include <tessera/nn/recurrent.hpp>
+#include <tessera/nn/resnet_zoo.hpp>
 #include <tessera/nn/routed.hpp>
 #include <tessera/nn/routing.hpp>
+#include <tessera/nn/scaled_dot_product.hpp>
 #include <tessera/nn/sequence.hpp>
 #include <tessera/nn/shape.hpp>
 #include <tessera/nn/sparse.hpp>
 #include <tessera/nn/text_zoo.hpp>
 #include <tessera/nn/tuned.hpp>
+#include <tessera/nn/vit_zoo.hpp>
 #include <tessera/nn/walk.hpp>
+#include <tessera/nn/weight_names.hpp>
 #include <tessera/nn/zoo.hpp>

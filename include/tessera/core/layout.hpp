@@ -48,6 +48,11 @@ struct Name {
     friend constexpr bool operator==(const Name&, const Name&) = default;
 };
 
+// Segments called `ours`, or whose names begin with it and a dot, are called `theirs` in another program.
+struct Renamed {
+    std::string_view ours, theirs;
+};
+
 // One named tensor inside the flat vector. It starts uniform in +-1/sqrt(fan_in) (the torch default of linear and
 // convolution layers) or, where fan_in is 0, normal around `value` (a norm's scale is 1, an embedding N(0, 1)).
 struct Segment {

@@ -103,10 +103,14 @@ public:
     }
     template <class L>
     int element(std::size_t number, const L& layer, int v) {
+        return element(number, number_of(number).view(), layer, v);
+    }
+    template <class L>
+    int element(std::size_t number, std::string_view name, const L& layer, int v) {
         const bool outermost = depth() == 0;
         const std::size_t first = nodes.size();
         if (outermost) routed_ = RoutedAt::example;
-        const int out = inside(number, number_of(number).view(), [&] { return (*this)(layer, v); });
+        const int out = inside(number, name, [&] { return (*this)(layer, v); });
         if (outermost) {
             features = v;
             bool block = false;  // also where it uses parameters that another element has

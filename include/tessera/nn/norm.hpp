@@ -8,8 +8,10 @@
 // (`Affine::group`; the ResNet of Flow has groups of two channels with one pair each).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include <tessera/kernels/norm.hpp>
 #include <tessera/nn/layer.hpp>
@@ -18,6 +20,7 @@ namespace tessera::nn {
 
 // Who has a scale and a shift: every channel, every group, or nobody (1 and 0).
 enum class Affine : std::uint8_t { channel, group, none };
+constexpr std::array<std::string_view, 3> words_of(Affine) { return {"channel", "group", "none"}; }
 
 struct GroupNorm {
     std::size_t groups = 1;

@@ -54,6 +54,7 @@ struct Tie {
 //   to(layer, v)                      the layer or recipe behind value v
 //   to.element(i, layer, v)           element i of a chain. Elements of the outermost chain with parameters are blocks
 //                                     of routing, and what its last element reads are the features of the network.
+//   to.element(i, name, layer, v)     the same with a name of its own instead of its number
 //   to.part(i, name, inner, v)        part i of a recipe that is no chain
 //   to.put(layer, {v, ...}, tie)      a layer that reads several values, or shares its parameters with others
 //   to.shape(v), to.mark(), to.change(mark, f)
@@ -68,6 +69,12 @@ public:
             throw ConfigError("nn: unrouted and by_position are for elements of the outermost chain, which alone are "
                               "blocks of routing");
         routed_ = how;
+    }
+    static constexpr Name number_of(std::size_t number) {
+        constexpr std::string_view digits = "0123456789";
+        Name name = number >= 10 ? number_of(number / 10) : Name();
+        name.append(digits.substr(number % 10, 1));
+        return name;
     }
 
 protected:
@@ -84,13 +91,6 @@ protected:
         prefix_ = before;
         path_.leave();
         return v;
-    }
-
-    static constexpr Name number_of(std::size_t number) {
-        constexpr std::string_view digits = "0123456789";
-        Name name = number >= 10 ? number_of(number / 10) : Name();
-        name.append(digits.substr(number % 10, 1));
-        return name;
     }
 
     Path path_{};
@@ -168,8 +168,12 @@ public:
     }
     template <class L>
     constexpr int element(std::size_t number, const L& layer, int v) {
+        return element(number, number_of(number).view(), layer, v);
+    }
+    template <class L>
+    constexpr int element(std::size_t number, std::string_view name, const L& layer, int v) {
         if (depth() == 0) last_input = v;
-        return inside(number, number_of(number).view(), [&] { return (*this)(layer, v); });
+        return inside(number, name, [&] { return (*this)(layer, v); });
     }
     template <class L>
     constexpr int part(std::size_t number, std::string_view name, const L& layer, int v) {
