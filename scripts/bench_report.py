@@ -207,6 +207,24 @@ def packed_mean(run, pick):
     return min(run.faster("mean", "packed/tessera", name, pick) for name in torch)
 
 
+def image_step(net, theirs):
+    """Over the best of the peers whose names begin so."""
+    def value(run, pick):
+        names = [name for name in run.names("image_step") if name.startswith(f"{net}/{theirs}")
+                 and not run.problems["image_step"][name]["note"]]
+        if not names:
+            raise NotMeasured(NOT_ASKED)
+        return min(run.faster("image_step", f"{net}/tessera", name, pick) for name in names)
+    return value
+
+
+def image_promises():
+    nets = {"resnet18": ("ResNet-18-GN step, batch 32", 1.6, 2.5), "vgg11": ("VGG11-GN step, batch 32", 1.6, 2.5),
+            "cifar_cnn_32": ("CIFAR convnet step, batch 32", 1.15, 1.5), "cifar_cnn_64": ("CIFAR convnet step, batch 64", 1.15, 1.5)}
+    return [Promise(work, "PyTorch, its best form", image_step(net, "torch"), floor, goal)
+            for net, (work, floor, goal) in nets.items()]
+
+
 def mask_search(density):
     return lambda run, pick: 1 / run.faster("sparse", f"search/{density}/tessera", "search/dense_step/tessera", pick)
 
@@ -254,6 +272,7 @@ PROMISES = [
     Promise("", "one core, DNN (second core)", second_core("fedavg/dnn"), 1.7),
     headed("pFedMe round, 100 clients x 20 x 5", round_promise("plain", "pfedme/mclr", "plain PyTorch, MCLR", 12)),
     round_promise("plain", "pfedme/dnn", "plain PyTorch, DNN", 4.5),
+    *image_promises(),
     Promise("weighted mean of 100 x 1e6 floats", "pure read of the same bytes", of_pure_read, 0.9, 0.9, "%"),
     Promise("exact top-k mask of 1e6", "std::nth_element",
             lambda run, pick: run.faster("select", "top20/tessera", "top20/nth_element", pick), 10, 20),
@@ -478,6 +497,15 @@ def page(data):
                   competitors(run, "conv_step", "cnn", "tessera", extra=convolved)),
             under("`lenet5`, convolutions of 20 and 50, 800-500-10 (431,080 parameters):",
                   competitors(run, "conv_step", "lenet5", "tessera", extra=convolved)))
+    imaged = ("of peak", lambda name: f"{100 * run.of_peak('image_step', name, least):.0f} %")
+    section("A training step of an image network, 3 x 32 x 32", "image_step",
+            *(under(title, competitors(run, "image_step", net, "tessera", extra=imaged)) for net, title in (
+                ("resnet18", "ResNet-18 with group norms, batch 32 (11,173,962 parameters):"),
+                ("vgg11", "VGG11 with group norms, batch 32 (9,231,114 parameters):"),
+                ("cifar_cnn_32", "Convolutions of 5 x 5 (32, 64), 1600-512-10, batch 32 (878,538 parameters):"),
+                ("cifar_cnn_64", "The same, batch 64:"))),
+            "`torch_bare` has no optimizer object, `torch_channels_last` neither and channels innermost; `jax` is one jitted step. "
+            "*Of peak* counts direct sums, of which Winograd's tiles do fewer.")
     section("Matrix products of a layer, share of multiply-add peak", "gemm", gemm_table(run))
 
     def bandwidth(name):

@@ -28,6 +28,7 @@ PROBLEMS = {
                    r"^(dnn|mclr)/(tessera|tessera_bytes|tessera_amx|eigen|torch_plain|torch_expert)$"),
     "gemm": ({}, None),
     "conv_step": ({"conv_step": "*/torch_plain"}, None),
+    "image_step": ({"image_step": "*/torch_*", "image_step_jax": "*/jax"}, None),
     "mean": ({"mean": "whole/torch_*", "masked_mean": "packed/torch_*"}, r"^whole/(tessera$|read_)"),
     "select": ({"topk": "*/torch_topk"}, r"^top20/(tessera|nth_element|two_passes)$"),
     "sparse": ({"masked_step": "*/torch_masked"}, r"^(784x256/(dense|0.20)|visit/.*)/(tessera|onednn)$"),
@@ -166,10 +167,10 @@ TORCH_BLAS = ("import torch; torch.ones(64, 64) @ torch.ones(64, 64); maps = ope
               "print('fast' if 'openblas' in maps or torch.backends.mkl.is_available() else 'reference')")
 
 
-def python_with_torch():
-    """A Python that has PyTorch, or None; and why PyTorch cannot be measured, or None."""
+def python_with_torch(build):
+    """A Python that has PyTorch, or None; and why PyTorch cannot be measured, or None. First that of the package index."""
     why = "not measured: PyTorch is not installed (Debian: python3-torch)"
-    for python in (sys.executable, "/usr/bin/python3"):
+    for python in (str(build / "peers" / "bin" / "python"), sys.executable, "/usr/bin/python3"):
         if not os.path.exists(python):
             continue
         answer = subprocess.run([python, "-c", TORCH_BLAS], capture_output=True, text=True, check=False)
@@ -221,7 +222,7 @@ def start_scripts(arguments, core, results, problem, scripts, names):
     """The task is written by the C++ program, so that both solve the same one."""
     if not scripts:
         return []
-    python, why = python_with_torch()
+    python, why = python_with_torch(arguments.build)
     program, task = arguments.build / "benchmarks" / f"bench_{problem}", arguments.build / "exchange" / problem
     task.parent.mkdir(parents=True, exist_ok=True)
     if not why and (not program.exists() or subprocess.run([str(program), f"--export={task}"], check=False).returncode != 0):

@@ -3,8 +3,8 @@
 """The image zoo against torch with the same weights: logits and gradients, both ways through a file by name.
 
     zoo.py                       compiles zoo_gradient.cpp, holds every network against torch, in float, at 1e-4 relative
-    zoo.py --only resnet18       those networks alone
-    zoo.py --vectors             prints the numbers of tests/nn/zoo_vectors.hpp, made in double at small widths
+    zoo.py --only resnet18       those networks alone; --program FILE: zoo_gradient.cpp, compiled before
+    zoo.py --vectors             prints the numbers of tests/nn/zoo_vectors_test.cpp, made in double at small widths
 
 Needs torch 2 and numpy, and g++ (or CXX). A network is held by || ours - torch's || / || torch's ||, of the logits and of
 the gradient of each tensor; BatchNorm's running statistics by the step they take.
@@ -294,15 +294,20 @@ def vectors():
         print(f'    {{"{kind}", {{{", ".join(f"{v:.10g}" for v in numbers)}}}}},')
 
 
-def held(only):
+def compiled(folder):
+    program = folder / "zoo_gradient"
+    subprocess.run([os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-fopenmp", "-isystem", "/usr/include/eigen3",
+                    "-I", HERE.parents[1] / "include", HERE / "zoo_gradient.cpp", "-o", program], check=True)
+    return program
+
+
+def held(only, program):
     from safetensors.numpy import load_file, save_file
     torch.manual_seed(1)
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        program = folder / "zoo_gradient"
-        subprocess.run([os.environ.get("CXX", "g++"), "-std=c++20", "-O2", "-fopenmp", "-isystem", "/usr/include/eigen3",
-                        "-I", HERE.parents[1] / "include", HERE / "zoo_gradient.cpp", "-o", program], check=True)
+        program = program or compiled(folder)
         for name, (shape, classes, make) in FULL.items():
             if only and name not in only:
                 continue
@@ -348,12 +353,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--vectors", action="store_true")
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--program", help="zoo_gradient, compiled before")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     if asked.vectors:
         vectors()
         return 0
-    return 1 if held(asked.only) else 0
+    return 1 if held(asked.only, asked.program) else 0
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
         "--data", o.data,
         "fashion-mnist, synthetic:ALPHA,BETA, or files: cifar10, cifar100, idx, npy, leaf, csv, text; see `list`");
     command.add_option("--aux", o.aux,
-                       "Public data of the server: held-out:SHARE of the clients', noise:COUNT, idx:..., npy:...");
+                       "Public data of the server: held-out:SHARE of the clients', noise:COUNT, or data as --data has them");
     command.add_option("--normalise", o.normalise, "standard, unit, each (example by itself) or none");
     command.add_option("--augment", o.augment,
                        "Changed copies of the training images join them: flip,crop:PIXELS,copies:COUNT")

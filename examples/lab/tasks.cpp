@@ -410,9 +410,13 @@ std::shared_ptr<const PublicData> make_public_data(const Options& o, const tesse
         for (float& each : rows) each = static_cast<float>(draw.normal());
         return all_of(tessera::data::Dataset::own(std::move(rows), std::vector<std::int32_t>(n), like.classes));
     }
-    if (!o.aux->starts_with("idx:") && !o.aux->starts_with("npy:"))
+    const auto kind = o.aux->substr(0, o.aux->find(':'));
+    constexpr std::array<std::string_view, 7> tables{"idx", "npy", "csv", "cifar10", "cifar100", "cifar100-coarse",
+                                                     "fashion-mnist"};
+    if (std::ranges::find(tables, kind) == tables.end())
         throw ConfigError("--aux " + *o.aux +
-                          ": write held-out:SHARE, noise:COUNT, idx:IMAGES,LABELS or npy:FEATURES,LABELS");
+                          ": write held-out:SHARE, noise:COUNT, or data as --data has them: idx:IMAGES,LABELS, "
+                          "npy:FEATURES,LABELS, csv:FILE,label=COLUMN, cifar10:DIR, cifar100:DIR, fashion-mnist");
     const auto& examples = pool_of(*o.aux, "--aux").examples;
     if (examples.examples().width != like.width)
         throw ConfigError("--aux " + *o.aux + ": it has " + std::to_string(examples.examples().width) +
