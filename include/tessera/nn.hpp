@@ -27,6 +27,7 @@
 #include <tessera/nn/objective/aligned.hpp>
 #include <tessera/nn/objective/taught.hpp>
 #include <tessera/nn/objective/variational.hpp>
+#include <tessera/nn/overlapping_pool.hpp>
 #include <tessera/nn/plan.hpp>
 #include <tessera/nn/prox.hpp>
 #include <tessera/nn/recipe.hpp>

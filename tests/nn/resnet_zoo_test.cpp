@@ -102,16 +102,16 @@ TEST_CASE("gradients by differences, with each kind of adapter, norm and stem") 
     flow.stem = Stem::imagenet;
     flow.norm = {.each = 2, .affine = Affine::group, .last_at_zero = true};
     CHECK(conformance::check_gradients(Network<double>(Shape(3, 12, 12), flow)) == none);
-    CHECK(conformance::layer(MaxPool2d{.kernel = 3, .stride = 2, .pad = 1}, Shape(2, 6, 7)) == none);
+    CHECK(conformance::layer(OverlappingMaxPool2d{}, Shape(2, 6, 7)) == none);
     // Clipped sums are those of single gradients, a fused step is two passes, masked is zero-filled.
     CHECK(conformance::layer(tiny(Beside3x3::serial), Shape(2, 6, 5)) == none);
-    CHECK(conformance::layer(MaxPool2d{.kernel = 3, .stride = 1}, Shape(1, 5, 4)) == none);
-    CHECK_THROWS_WITH_AS(Network<double>(Shape(1, 4, 4), MaxPool2d{.kernel = 2, .stride = 2, .pad = 2}),
+    CHECK(conformance::layer(OverlappingMaxPool2d{.kernel = 3, .stride = 1, .pad = 0}, Shape(1, 5, 4)) == none);
+    CHECK_THROWS_WITH_AS(Network<double>(Shape(1, 4, 4), OverlappingMaxPool2d{.kernel = 2, .stride = 2, .pad = 2}),
                          doctest::Contains("half a window"), ConfigError);
 }
 
 TEST_CASE("overlapping windows, by hand") {
-    const Network<double> net(Shape(1, 3, 4), MaxPool2d{.kernel = 3, .stride = 2, .pad = 1});
+    const Network<double> net(Shape(1, 3, 4), OverlappingMaxPool2d{});
     const auto pool = data::Dataset::own(std::vector<double>{1, 2, 3, -4, 5, -6, 7, 8, -9, 10, -11, 12},
                                          std::vector<std::int32_t>{0}, 4);
     const std::vector<Index> ids{0};

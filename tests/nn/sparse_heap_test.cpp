@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A warm sparse visit takes nothing from the heap, also of a model chosen at run time. Replaces the global operator new
+// A warm visit takes nothing from the heap: a sparse one, also of a model chosen at run time, and one with image networks. Replaces the global operator new
 // of this room's program, to count.
 #include <doctest/doctest.h>
 
@@ -7,7 +7,9 @@
 
 #include <tessera/contracts/rule.hpp>
 #include <tessera/nn/any_model.hpp>
+#include <tessera/nn/resnet_zoo.hpp>
 #include <tessera/nn/sparse.hpp>
+#include <tessera/nn/vit_zoo.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/rule/sgd.hpp>
 
@@ -19,6 +21,36 @@ namespace sparse_heap_test {
 using namespace tessera;
 
 namespace {
+
+template <class L>
+void check_warm_images(nn::Shape in, const L& layers) {
+    const nn::Network<float> net(in, layers);
+    const auto data = support::toy_dataset<float>(10, in.size(), 10);
+    const auto ids = support::first_ids(10);
+    Arena arena;
+    const Arena::Use use(arena);
+    Workspace<float> space;
+    const Vec<float> start = initial_parameters(net, Key{1});
+    Vec<float> log(100);
+    const auto visit = [&] {
+        const Site<nn::Network<float>> at{.model = &net, .examples = &data.examples(), .ids = ids, .key = Key{1},
+                                          .batch = 4, .workspace = &space};
+        auto w = start;
+        descend(at, w, at.epochs(1), rule::Sgd{.rate = 0.01, .momentum = 0.5});
+        descend(at, w, at.epochs(1), rule::Sgd{.rate = 0.01, .clip = 1});
+        net.predict(w, at.everything(), log);
+        return w[0];
+    };
+    const std::size_t before = support::allocations;
+    const float first = visit();
+    const std::size_t cold = support::allocations - before;
+    visit();
+    const std::size_t between = support::allocations;
+    const float again = visit();
+    CHECK(support::allocations - between == 0);
+    CHECK(cold > 0);  // the arena was empty
+    CHECK(again == first);
+}
 
 void check_warm_visit(const nn::AnyModel<float>& any) {
     const auto data = support::toy_dataset<float>(70, 60, 10);
@@ -79,6 +111,16 @@ TEST_CASE("a warm sparse visit asks the heap for nothing") {
     check_warm_visit(nn::Dnn<60, 40, 10>{});
     check_warm_visit(nn::mlp({60, 40, 10}));
     check_warm_visit(nn::mlp({60, 40, 30, 10}));
+}
+
+TEST_CASE("a warm visit with image networks asks the heap for nothing") {
+    auto batch = nn::recipe::resnet8(10);
+    batch.norm.batch = true;
+    batch.adapters.kind = nn::recipe::Beside3x3::serial;
+    check_warm_images(nn::Shape(3, 16, 16), nn::recipe::resnet8(10));
+    check_warm_images(nn::Shape(3, 16, 16), batch);
+    check_warm_images(nn::Shape(3, 8, 8),
+                      nn::recipe::Vit{.patch = 2, .width = 12, .blocks = 2, .heads = 3, .inner = 16});
 }
 
 TEST_CASE("on sparse layers nothing is as large as the model") {

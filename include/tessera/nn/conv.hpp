@@ -180,49 +180,9 @@ private:
     }
 };
 
-namespace detail {
-
-// Windows that may overlap and hang over the margin, of which nothing is seen.
-struct Windows {
-    std::size_t height, width, kernel, stride, pad;
-
-    constexpr std::size_t rows() const { return (height + 2 * pad - kernel) / stride + 1; }
-    constexpr std::size_t columns() const { return (width + 2 * pad - kernel) / stride + 1; }
-    // f(where the largest number stands), window by window: the first of the largest, and a NaN is larger than all.
-    template <class R, class F>
-    void each_top(const R* x, std::size_t planes, const F& f) const {
-        for (std::size_t p = 0; p < planes; ++p)
-            for (std::size_t r = 0; r < rows(); ++r)
-                for (std::size_t c = 0; c < columns(); ++c) {
-                    const Span down = inside(r, height), across = inside(c, width);
-                    std::size_t top = (p * height + down.begin) * width + across.begin;
-                    for (std::size_t i = down.begin; i < down.end; ++i)
-                        for (std::size_t j = across.begin; j < across.end; ++j) {
-                            const std::size_t at = (p * height + i) * width + j;
-                            if (x[top] == x[top] && (x[at] > x[top] || x[at] != x[at])) top = at;
-                        }
-                    f(top);
-                }
-    }
-
-private:
-    struct Span {
-        std::size_t begin, end;
-    };
-    constexpr Span inside(std::size_t window, std::size_t size) const {
-        const std::size_t begin = window * stride;
-        return {begin > pad ? begin - pad : 0, std::min(size, begin + kernel - pad)};
-    }
-};
-
-}  // namespace detail
-
-// The largest of kernel x kernel numbers. Windows stand `stride` apart, by default side by side; rows and columns left
-// over are not seen, and neither is the margin.
+// The largest of kernel x kernel numbers; windows do not overlap, and rows and columns left over are not seen.
 struct MaxPool2d {
     std::size_t kernel = 2;
-    std::size_t stride = 0;  // 0: the kernel's size
-    std::size_t pad = 0;     // at most half a kernel, or a window would see nothing
 
     static constexpr Offers offers = offer::blocks;
 
@@ -230,37 +190,22 @@ struct MaxPool2d {
         const auto [channels, height, width] = s.in[0].sizes;
         if (!s.expect(s.in[0].rank == 3,
                       "nn::MaxPool2d: it reads planes; say the shape of the input as channels, height, width") ||
-            !s.expect(2 * pad <= kernel, "nn::MaxPool2d: the margin is at most half a window") ||
-            !s.expect(kernel > 0 && kernel <= height + 2 * pad && kernel <= width + 2 * pad,
+            !s.expect(kernel > 0 && kernel <= height && kernel <= width,
                       "nn::MaxPool2d: a window is at least 1 and at most a plane"))
             return;
-        const detail::Windows at = windows(s.in[0]);
-        s.out = Shape(channels, at.rows(), at.columns());
-        if (!side_by_side()) s.backward_reads = Reads::x;
+        s.out = Shape(channels, height / kernel, width / kernel);
     }
     template <class R>
     void forward(const Pass<R>& p) const {
         const auto [channels, height, width] = p.in().sizes;
-        if (side_by_side()) return kernels::max_pool(p.x(), p.y, p.batch * channels, height, width, kernel);
-        R* y = p.y;
-        windows(p.in()).each_top(p.x(), p.batch * channels, [&](std::size_t top) { *y++ = p.x()[top]; });
+        kernels::max_pool(p.x(), p.y, p.batch * channels, height, width, kernel);
     }
     template <class R>
     void backward(const Pass<R>& p) const {
         const auto [channels, height, width] = p.in().sizes;
-        if (!p.dx()) return;
-        if (side_by_side())
-            return kernels::max_pool_gradient(p.x(), static_cast<const R*>(p.y), p.dy, p.dx(), p.batch * channels,
-                                              height, width, kernel);
-        std::fill_n(p.dx(), p.read(), R(0));
-        const R* dy = p.dy;
-        windows(p.in()).each_top(p.x(), p.batch * channels, [&](std::size_t top) { p.dx()[top] += *dy++; });
-    }
-
-private:
-    constexpr bool side_by_side() const { return pad == 0 && (stride == 0 || stride == kernel); }
-    constexpr detail::Windows windows(const Shape& in) const {
-        return {in.sizes[1], in.sizes[2], kernel, stride > 0 ? stride : kernel, pad};
+        if (p.dx())
+            kernels::max_pool_gradient(p.x(), static_cast<const R*>(p.y), p.dy, p.dx(), p.batch * channels, height,
+                                       width, kernel);
     }
     template <class R>
     void blocks_forward(const Pass<R>& p) const {

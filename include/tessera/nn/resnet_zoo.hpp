@@ -18,6 +18,7 @@
 #include <tessera/nn/joint.hpp>
 #include <tessera/nn/linear.hpp>
 #include <tessera/nn/norm.hpp>
+#include <tessera/nn/overlapping_pool.hpp>
 #include <tessera/nn/recipe.hpp>
 
 namespace tessera::nn::recipe {
@@ -105,7 +106,7 @@ private:
             const bool small = net.stem == Stem::small;
             v = net.conv(to, 0, "conv1", net.width, small ? 3 : 7, small ? 1 : 2, v);
             v = to(Relu{}, net.norm.add(to, 1, "bn1", 0, false, v));
-            return small ? v : to(MaxPool2d{.kernel = 3, .stride = 2, .pad = 1}, v);
+            return small ? v : to(OverlappingMaxPool2d{}, v);
         }
     };
 
