@@ -103,7 +103,7 @@ TEST_CASE("names of another program and our own are read; what is written is rea
     all.push_back(tensor("other.thing", {4}));
     CHECK(taken(all, {.prefix = "net.", .names = names}).parameters[3] == 0.5f);
     CHECK(taken(all, {.prefix = "net.", .names = names}).parameters[20] == 100);
-    refused(all, "nothing called 'other.thing'");
+    refused(all, "'net.fc2.weight', 'other.thing'");
     refused(all, "no tensor whose name begins with 'model.'", {.prefix = "model.", .names = names});
 }
 
