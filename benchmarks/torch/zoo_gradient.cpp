@@ -78,7 +78,8 @@ void run(char** argv) {
     std::vector<Index> ids(labels.size());
     std::iota(ids.begin(), ids.end(), Index{0});
     const auto pool = data::Dataset::own(x, labels, classes);
-    const Batch<float> batch(pool.examples(), ids);
+    const Key draws(1);  // with keys for draws it is a training batch, so that batch norms take its statistics
+    const Batch<float> batch(pool.examples(), ids, {}, &draws);
 
     const auto w =
         io::read_weights<float>(argv[3], layout, Vec<float>(dimension(layout)), {.names = zoo.names}).parameters;

@@ -90,7 +90,8 @@ std::vector<double> numbers_of(nn::Shape in, const auto& layers, std::span<const
         x[i] = std::nearbyint(1e4 * std::sin(0.37 * static_cast<double>(i) + 0.5)) / 1e4;
     const auto pool = data::Dataset::own(x, std::vector<std::int32_t>{0, 1, 2}, 3);
     const std::vector<Index> ids{0, 1, 2};
-    const Batch<double> batch(pool.examples(), ids);
+    const Key draws(1);  // with keys for draws it is a training batch, so that batch norms take its statistics
+    const Batch<double> batch(pool.examples(), ids, {}, &draws);
     std::vector<double> all{net.gradient(w, batch, g)};
     // BatchNorm's logits in training are its loss's; elsewhere they are those of a prediction.
     const bool by_batch = std::ranges::any_of(layout, [](const Segment& s) { return s.part == Part::buffer; });
