@@ -65,6 +65,21 @@ TEST_CASE("pFedMe") {
 }
 TEST_CASE("FedAlt") { agrees_everywhere(FedAlt<>{.order = {.v = plain, .u = plain}}); }
 TEST_CASE("FedSpa with random static masks") { agrees_everywhere(Rsm{.masking = {.density = 0.5}, .local = plain}); }
+TEST_CASE("few active weights go to cuSPARSE, to the same numbers") {
+    const Fresh fresh;
+    for (const rule::Sgd& local : {plain, rule::Sgd{.rate = 0.05, .momentum = 0.5, .weight_decay = 0.01}}) {
+        const Rsm few{.masking = {.density = 0.08}, .local = local, .first = FirstMasks::different};
+        const auto host = left_by(dnn(), few, exec::Serial{}), dense = left_by(dnn(), few, exec::Device{.sparse_below = 0});
+        const auto sparse = left_by(dnn(), few, exec::Device{.sparse_below = 0.3});
+        CHECK(dense.sparse_products == 0);
+        CHECK(sparse.sparse_products > 20);
+        CHECK(apart(dense.all, host.all) <= tolerance);
+        CHECK(apart(sparse.all, host.all) <= tolerance);
+        CHECK(left_by(dnn(), few, exec::Device{.sparse_below = 0.3}).state == sparse.state);
+    }
+    for (const auto& f : standin::faults()) CHECK_MESSAGE(false, f);
+    CHECK(standin::in_use() == 0);
+}
 TEST_CASE("SCAFFOLD") { agrees_everywhere(Scaffold<>{.local = plain}); }
 
 // All of them; minutes, so by hand: tests_device --no-skip --test-case="every method on every network".

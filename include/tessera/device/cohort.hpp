@@ -9,13 +9,15 @@
 //   others            (momentum, clipping, a scope that cuts a layer in two) the gradient first, then rule/step.hpp's
 //   update
 //
-// A mask is dense weights that are zero where nothing is active and are made so again after every step.
+// A mask is dense weights that are zero where nothing is active and are made so again after every step; linear layers
+// with less than `sparse_below` of their weights active use cuSPARSE beside them (device/sparse.hpp).
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -25,6 +27,7 @@
 #include <tessera/device/pool.hpp>
 #include <tessera/device/program.hpp>
 #include <tessera/device/runtime.hpp>
+#include <tessera/device/sparse.hpp>
 
 namespace tessera::device {
 
@@ -33,7 +36,7 @@ public:
     // Walks of one network that agree in all but their numbers; the longest comes first. All memory is taken here, so
     // that OutOfMemory finds everything as it was. Patches of convolutions have `room` bytes.
     Cohort(const Context& on, const Program& program, const Pool& pool, std::span<Descent<float>* const> walks,
-           std::size_t room)
+           std::size_t room, const SparseHandle* sparse = nullptr, double sparse_below = 0)
         : on_(on),
           program_(program),
           graph_(program.graph()),
@@ -65,6 +68,7 @@ public:
                                              : std::clamp<std::size_t>(
                                                    room / sizeof(float) / (clients_ * program.room()), 1, examples_)),
           room_(program.room() * clients_ * room_examples_) {
+        if (sparse && masks_.size() > 0) find_sparse(*sparse, sparse_below);
         if (step_.terms.on.everything()) return;
         wanted_.assign(graph_.shapes.size(), 0);
         for (std::size_t i = 0; i < graph_.size(); ++i) {
@@ -95,6 +99,24 @@ private:
                                    [&](const auto& n) { return !on.covers(n.range()) && on.touches(n.range()); });
     }
     std::size_t words() const { return (numbers_ + 63) / 64; }
+    // Each linear layer by the mean share of what is active in it.
+    void find_sparse(const SparseHandle& blas, double below) {
+        std::vector<const Mask*> masks;
+        for (const auto* w : walks_) masks.push_back(w->model->mask);
+        active_.resize(graph_.size());
+        for (std::size_t i = 0; i < graph_.size(); ++i) {
+            if (!program_.layer(i).is_linear()) continue;
+            const nn::Spec& s = graph_.nodes[i].spec();
+            const std::size_t in = s.in[0].width(), out = s.out.width(), begin = graph_.nodes[i].w;
+            std::size_t ones = 0;
+            for (const Mask* m : masks)
+                for (std::size_t j = begin; j < begin + in * out; ++j) ones += (*m)[j];
+            const double share = static_cast<double>(ones) / static_cast<double>(clients_ * in * out);
+            if (share < below)
+                active_[i] = std::make_unique<ActiveWeights>(on_, blas, masks, begin, numbers_, out, in,
+                                                             examples_ * s.in[0].positions());
+        }
+    }
 
     // What is packed by a mask, and what is not, as all coordinates.
     template <class From>
@@ -177,6 +199,7 @@ private:
         }
         c.y = value(i + 1);
         c.notes = places_.data() + plan().notes[0][i] * pitch_;
+        c.active = active_.empty() ? nullptr : active_[i].get();
         c.room = room_.data();
         c.room_examples = room_examples_;
         return c;
@@ -270,6 +293,7 @@ private:
     std::size_t room_examples_;
     Array<float> room_;
     std::vector<std::uint8_t> wanted_;
+    std::vector<std::unique_ptr<ActiveWeights>> active_;
 };
 
 }  // namespace tessera::device

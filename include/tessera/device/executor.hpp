@@ -33,8 +33,8 @@ namespace tessera::device::detail {
 // One wave: visits on threads, of which at most so many run at a time, and who waits for whom.
 class Wave {
 public:
-    Wave(Session* session, std::size_t room, std::size_t visits, std::size_t at_once)
-        : session_(session), room_(room), seats_(visits), free_(at_once), live_(visits) {}
+    Wave(Session* session, std::size_t room, double sparse_below, std::size_t visits, std::size_t at_once)
+        : session_(session), room_(room), sparse_below_(sparse_below), seats_(visits), free_(at_once), live_(visits) {}
 
     // Of visit `seat`, from its own thread.
     template <class Body>
@@ -64,7 +64,7 @@ public:
                 if (s.request) all.push_back(s.request);
             hold.unlock();
             try {
-                session_->walk(all, room_);
+                session_->walk(all, room_, sparse_below_);
             } catch (...) {
                 for (Request* r : all)
                     if (!r->taken) r->failure = std::current_exception();
@@ -160,6 +160,7 @@ private:
 
     Session* session_;
     std::size_t room_;
+    double sparse_below_;
     std::mutex lock_;
     std::condition_variable quiet_;
     std::deque<Seat> seats_;
@@ -177,6 +178,8 @@ struct Device {
     device::Precision precision = device::Precision::fp32;  // what products are rounded to
     std::size_t threads = 0;                                // visits that compute on the host at a time; 0: all cores
     std::size_t patches = std::size_t{64} << 20;            // bytes for a convolution's patches, of all clients
+    // Masked linear layers with a smaller share of active weights go to cuSPARSE; not measured (device/sparse.hpp).
+    double sparse_below = device::sparse_share;
     std::shared_ptr<device::Session> session = std::make_shared<device::Session>();  // kept from round to round
 
     std::size_t concurrency() const { return wave; }
@@ -189,6 +192,8 @@ struct Device {
     std::vector<std::string> remarks() const { return session->remarks(); }
     void validate() const {
         if (wave < 1 || wave > 4096) throw ConfigError("wave must lie in 1..4096, not " + std::to_string(wave));
+        if (!(sparse_below >= 0 && sparse_below <= 1))
+            throw ConfigError("sparse_below must lie in [0, 1], not " + std::to_string(sparse_below));
         if (threads > 1024) throw ConfigError("threads must lie in 0..1024, not " + std::to_string(threads));
         if (!session) throw ConfigError("an executor on a device needs a session; leave it as it comes");
     }
@@ -199,7 +204,7 @@ private:
         for (std::size_t begin = 0; begin < tasks; begin += wave) {
             const std::size_t n = std::min(wave, tasks - begin);
             device::Session* const lent = session->ready(precision) ? session.get() : nullptr;
-            device::detail::Wave together(lent, patches, n, at_once);
+            device::detail::Wave together(lent, patches, sparse_below, n, at_once);
             {
                 std::vector<std::jthread> visits;
                 visits.reserve(n);

@@ -311,6 +311,14 @@ KERNEL(clip_scales, const double* sums, Long parts, double clip, float* scales) 
     }
 }
 
+// Numbers that lie apart, side by side, and back.
+KERNEL(pick, const float* from, const Long* places, float* to) {
+    EACH(i) to[i] = from[places[i]];
+}
+KERNEL(put, const float* from, const Long* places, float* to) {
+    EACH(i) to[places[i]] = from[i];
+}
+
 extern "C" {
 int tessera_gather_bytes(Long n, const Byte* pool, const int* ids, float shift, float scale, float* to, Long width, void* on) {
     LAUNCH(gather_bytes, n, on, pool, ids, shift, scale, to, width);
@@ -381,6 +389,8 @@ int tessera_keep_active(Long n, float* x, const Word* masks, Long words, Place p
 int tessera_squares(Long n, const float* g, const Word* masks, Long words, Place p, Long parts, double* sums, void* on) {
     LAUNCH(squares, n, on, g, masks, words, p, parts, sums);
 }
+int tessera_pick(Long n, const float* from, const Long* places, float* to, void* on) { LAUNCH(pick, n, on, from, places, to); }
+int tessera_put(Long n, const float* from, const Long* places, float* to, void* on) { LAUNCH(put, n, on, from, places, to); }
 int tessera_clip_scales(Long n, const double* sums, Long parts, double clip, float* scales, void* on) {
     LAUNCH(clip_scales, n, on, sums, parts, clip, scales);
 }

@@ -71,6 +71,9 @@ int tessera_keep_active(Long n, float* x, const unsigned long long* masks, Long 
 int tessera_squares(Long n, const float* g, const unsigned long long* masks, Long words, Place p, Long parts,
                     double* sums, void* on);
 int tessera_clip_scales(Long n, const double* sums, Long parts, double clip, float* scales, void* on);
+// to[i] = from[places[i]], and to[places[i]] = from[i].
+int tessera_pick(Long n, const float* from, const Long* places, float* to, void* on);
+int tessera_put(Long n, const float* from, const Long* places, float* to, void* on);
 }
 
 }  // namespace tessera::device::kernel

@@ -16,6 +16,7 @@
 #include <tessera/core/layout.hpp>
 #include <tessera/device/kernels.hpp>
 #include <tessera/device/runtime.hpp>
+#include <tessera/device/sparse.hpp>
 #include <tessera/nn/activation.hpp>
 #include <tessera/nn/conv.hpp>
 #include <tessera/nn/graph.hpp>
@@ -37,8 +38,9 @@ struct Call {
     float *y = nullptr, *notes = nullptr;
     const float* dy = nullptr;
     std::array<float*, nn::Spec::most_inputs> dxs{};
-    float* room = nullptr;          // of the layer's own, for a call
-    std::size_t room_examples = 1;  // of each client at once
+    const ActiveWeights* active = nullptr;  // of a linear layer whose weights are few
+    float* room = nullptr;                  // of the layer's own, for a call
+    std::size_t room_examples = 1;          // of each client at once
 
     std::size_t rows() const { return clients * examples; }
     cudaStream_t stream() const { return on->stream(); }
@@ -60,6 +62,7 @@ public:
     virtual void forward(const Call&) const = 0;
     virtual void back_input(const Call&) const = 0;  // writes every dx that is wanted
     virtual void back_weights(const Call&, const Sink&) const {}
+    virtual bool is_linear() const { return false; }
     virtual std::size_t room() const { return 0; }  // numbers per example
 
 protected:
@@ -75,11 +78,14 @@ using namespace kernel;
 class Linear final : public Layer {
 public:
     explicit Linear(const nn::Linear& l) : bias_(l.bias) {}
+    bool is_linear() const override { return true; }
 
     void forward(const Call& c) const override {
         const std::size_t n = rows(c), width = in().width();
-        c.on->product({c.xs[0], width, n * width}, {c.w + begin, width, c.stride, true}, c.y, out(), n * out(), n,
-                      out(), width, c.clients);
+        if (c.active) c.active->forward(c.w, c.xs[0], c.y, c.clients, n);
+        else
+            c.on->product({c.xs[0], width, n * width}, {c.w + begin, width, c.stride, true}, c.y, out(), n * out(), n,
+                          out(), width, c.clients);
         if (bias_)
             must(tessera_add_bias(count(c.clients * n * out()), c.y, c.w, count(segment(1)), count(c.stride),
                                   count(n * out()), count(out()), 1, c.stream()));
@@ -92,8 +98,10 @@ public:
     }
     void back_weights(const Call& c, const Sink& s) const override {
         const std::size_t n = rows(c), width = in().width();
-        c.on->product({c.dy, out(), n * out(), true}, {c.xs[0], width, n * width}, s.to + begin, width, c.stride, out(),
-                      width, n, c.clients, s.alpha, s.beta);
+        if (c.active) c.active->gradient(c.dy, c.xs[0], s.to, c.clients, n, s.alpha, s.beta);
+        else
+            c.on->product({c.dy, out(), n * out(), true}, {c.xs[0], width, n * width}, s.to + begin, width, c.stride,
+                          out(), width, n, c.clients, s.alpha, s.beta);
         if (bias_)
             must(tessera_bias_sums(count(c.clients * out()), c.dy, s.to, count(segment(1)), count(c.stride), count(n),
                                    count(out()), 1, s.alpha, s.beta, c.stream()));

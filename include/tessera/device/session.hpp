@@ -24,6 +24,7 @@
 #include <tessera/device/pool.hpp>
 #include <tessera/device/program.hpp>
 #include <tessera/device/runtime.hpp>
+#include <tessera/device/sparse.hpp>
 
 namespace tessera::device {
 
@@ -52,6 +53,7 @@ public:
         }
         try {
             pools_.clear();
+            sparse_.reset();
             on_.reset();
             on_ = std::make_unique<Context>(precision);
         } catch (const DeviceError& e) {
@@ -63,7 +65,7 @@ public:
     }
 
     // Those that the device takes are done when this returns, or have failed; the others are as they were.
-    void walk(std::span<Request* const> requests, std::size_t room) {
+    void walk(std::span<Request* const> requests, std::size_t room, double sparse_below) {
         const std::scoped_lock alone(walking_);
         if (on_->precision() != Precision::fp32)
             remark("products on the device are rounded to " +
@@ -79,7 +81,7 @@ public:
             for (Request* r : left) (alike(*left.front()->walk, *r->walk) ? group : others).push_back(r);
             std::ranges::stable_sort(group, std::greater{}, [](const Request* r) { return r->walk->batches->size(); });
             try {
-                together(group, room);
+                together(group, room, sparse_below);
             } catch (...) {
                 for (Request* r : left)
                     if (!r->taken) r->failure = std::current_exception();
@@ -144,7 +146,7 @@ private:
     }
 
     // Of one network. As many at once as there is room for: without room, half as many, until one alone has none.
-    void together(const std::vector<Request*>& group, std::size_t room) {
+    void together(const std::vector<Request*>& group, std::size_t room, double sparse_below) {
         const Program program(*group.front()->walk->model);
         if (!program.refused().empty()) return stays(program.refused());
         const Pool* const pool = pool_of((*group.front()->walk->batches)[0].examples());
@@ -154,7 +156,7 @@ private:
             std::vector<Descent<float>*> walks;
             for (std::size_t k = begin; k < begin + n; ++k) walks.push_back(group[k]->walk);
             try {
-                run(program, *pool, walks, room);
+                run(program, *pool, walks, room, sparse_below);
                 for (std::size_t k = begin; k < begin + n; ++k) group[k]->taken = true;
                 begin += n;
             } catch (const OutOfMemory&) {
@@ -169,9 +171,11 @@ private:
             }
         }
     }
-    void run(const Program& program, const Pool& pool, std::span<Descent<float>* const> walks, std::size_t room) {
+    void run(const Program& program, const Pool& pool, std::span<Descent<float>* const> walks, std::size_t room,
+             double sparse_below) {
         try {
-            Cohort(*on_, program, pool, walks, room).run();
+            if (!sparse_) sparse_ = std::make_unique<SparseHandle>(*on_);
+            Cohort(*on_, program, pool, walks, room, sparse_.get(), sparse_below).run();
         } catch (const OutOfMemory&) {
             throw;
         } catch (const DeviceError&) {
@@ -195,6 +199,7 @@ private:
     }
 
     std::unique_ptr<Context> on_;
+    std::unique_ptr<SparseHandle> sparse_;
     std::vector<std::unique_ptr<Pool>> pools_;
     std::size_t most_ = std::numeric_limits<std::size_t>::max();  // clients at once
     bool lost_ = false, absent_ = false;
