@@ -49,7 +49,7 @@ struct PFedHn {
         return {std::move(change), at.id};
     }
     template <class M, class R = real<M>>
-    void merge(const Site<M>& hub, Server<R>& server, std::span<const Upload<R>> ups) const {
+    void merge(const Site<M>&, Server<R>& server, std::span<const Upload<R>> ups) const {
         auto along = server.slopes(ups);
         along.clip(hyper_clip);
         kernels::UpdateNumbers<R> sgd{R(hyper_rate), R(hyper_decay), R(0), R(hyper_momentum)};
