@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/io/cifar.hpp>
+#include <tessera/io/continuation.hpp>
 #include <tessera/io/csv.hpp>
 #include <tessera/io/csv_cells.hpp>
 #include <tessera/io/file.hpp>

@@ -78,6 +78,7 @@ public:
         return v;
     }
 
+    TextUnit unit() const { return unit_; }
     std::size_t size() const { return tokens_.size() + 4; }  // ids are below it
     std::int32_t unknown() const { return static_cast<std::int32_t>(tokens_.size()) + 1; }
     std::int32_t begin() const { return unknown() + 1; }
