@@ -84,14 +84,20 @@ std::string circumstances(const RunRecord& then, const RunRecord& now) {
     return text;
 }
 
+std::vector<std::string> said_by(const std::vector<RunRecord>& runs, const std::string& path) {
+    auto words = words_of(command_in(runs.at(0)));
+    if (words.size() < 2) throw ConfigError(path + ": it does not say with which command it was made");
+    if (words[1] != "run") throw ConfigError(path + ": it was made by `" + words[1] + "`, and a run can be made again");
+    return words;
+}
+
 }  // namespace
+
+std::vector<std::string> command_of(const std::string& path) { return said_by(runs_in(path), path); }
 
 int reproduce(const std::string& path, bool check, const std::function<int(const std::vector<std::string>&)>& obey) {
     const auto then = runs_in(path);
-    auto words = words_of(command_in(then.at(0)));
-    if (words.size() < 2) throw ConfigError(path + ": it does not say with which command it was made");
-    if (words[1] != "run") throw ConfigError(path + ": it was made by `" + words[1] + "`, and a run can be made again");
-    words = without_outputs(words);
+    auto words = without_outputs(said_by(then, path));
     if (!check) {
         std::printf("%s\n", command_in(then[0]).c_str());
         return 0;

@@ -2,6 +2,8 @@
 // The lab's commands. Each returns the exit code, or throws what main turns into one.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,11 +25,22 @@ struct CompareOptions {
     bool unpaired = false;
 };
 
+struct GenerateOptions {
+    std::string run, client, prompt;
+    std::size_t tokens = 200;
+    std::uint64_t seed = 1;
+    double temperature = 0.7;
+};
+
 int list(bool as_json, const std::string& name);  // of one algorithm or preset all it sets
 int list_presets(const std::string& name, bool as_text = false);  // no name: all; as text: its file
 int run(Options options);
 int sweep(Options options, const SweepOptions& sweep);
 int compare(const CompareOptions& options);
+// Text from the models that the run of these options keeps in its checkpoints.
+int generate(Options options, const GenerateOptions& asked);
+// The words of the command that made a run, by its JSON.
+std::vector<std::string> command_of(const std::string& path);
 int check_store(const std::string& run);  // the logs below a run's directory of checkpoints; 1 if one is damaged
 // Tells the command of a run's JSON; or, to check it, has it obeyed again and holds the states against each other.
 int reproduce(const std::string& path, bool check, const std::function<int(const std::vector<std::string>&)>& obey);

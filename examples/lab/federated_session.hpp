@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -104,14 +105,19 @@ private:
                     .stateless = options().stateless},
                    std::move(warm_start), public_data());
     }
+    static bool acts_when_served(std::string_view name) {
+        const auto last = name.substr(name.rfind('.') + 1);
+        return name.starts_with("tune") || last.starts_with("eval_") || last == "inference";
+    }
     // The same run as it would be served with other settings; its state is copied over when it is asked.
     std::unique_ptr<Run> served_with(const NamedValues& settings, const std::string& flag,
                                      const tessera::Vec<float>& warm_start) const {
         auto method = run_.setup().method;
         for (const auto& [name, value] : settings)
-            if (!name.starts_with("tune"))
+            if (!acts_when_served(name))
                 throw tessera::ConfigError(flag + " " + name +
-                                           ": only settings whose name begins with tune act when a model is served");
+                                           ": only settings whose name begins with tune or eval, and inference, act when "
+                                           "a model is served");
         set_all(tessera::detail::settings_in(method), options().algorithm, flag, settings);
         return std::make_unique<Run>(federation(std::move(method), run_.setup().model, warm_start, clients()));
     }
@@ -146,8 +152,15 @@ private:
     void score(const Run& run, std::uint8_t served, tessera::Vec<Score>& all) const {
         using tessera::Average;
         const auto result = tessera::evaluate<W, S>(run, executor_);
-        all.push_back({W, S, served, result.quality(Average::pooled).value, result.quality(Average::unweighted).value,
-                       result.loss(Average::pooled).value, result.quality(Average::pooled).metric});
+        Score score{W, S, served, result.quality(Average::pooled).value, result.quality(Average::unweighted).value,
+                    result.loss(Average::pooled).value, result.quality(Average::pooled).metric};
+        if (run.data().pool().examples().words > 0) {
+            score.perplexity = result.perplexity(Average::pooled).value;
+            score.perplexity_unweighted = result.perplexity(Average::unweighted).value;
+            score.words = result.in_vocabulary(Average::pooled).value;
+            score.words_unweighted = result.in_vocabulary(Average::unweighted).value;
+        }
+        all.push_back(score);
     }
     tessera::Vec<Score> scores(std::uint8_t served) const override {
         using tessera::SplitOf;
@@ -191,10 +204,6 @@ private:
             if constexpr (global) keep_hits<Which::global>(run, record, &ClientRecord::hits_global);
             if constexpr (personal) keep_hits<Which::personal>(run, record, &ClientRecord::hits_personal);
         }
-        if (run.data().pool().examples().words > 0) {
-            if constexpr (global) of_text<Which::global>(run, record);
-            if constexpr (personal) of_text<Which::personal>(run, record);
-        }
         Analyses<Me, Model>::add(run, options(), executor_, record);
         if constexpr (personal)
             if (tuned_ && options().analyses("clients")) {
@@ -213,14 +222,22 @@ private:
         if constexpr (global) unseen.template operator()<Which::global>();
         if constexpr (personal) unseen.template operator()<Which::personal>();
     }
-    // What is usual of models of text, beside accuracy over all labels.
-    template <tessera::Which W>
-    void of_text(const Run& run, tessera::report::RunRecord& record) const {
-        const auto result = tessera::evaluate<W>(run, executor_, tag(as_set));
-        for (const auto average : {tessera::Average::pooled, tessera::Average::unweighted}) {
-            record.final_evaluations.push_back(result.perplexity(average));
-            record.final_evaluations.push_back(result.in_vocabulary(average));
+    std::vector<Utterance> speak(tessera::Id k, const Speech& speech) const override {
+        const auto as_trained = judged();
+        const Run& run = *as_trained;
+        const tessera::io::ReadsText reads{run.data().pool().examples().width, run.setup().model.outputs()};
+        std::vector<Utterance> all;
+        const auto say = [&](tessera::Which model, tessera::detail::Predictor<float> predict) {
+            all.push_back({model, tessera::io::continued<float>(predict, speech.prompt, reads, *speech.words, speech.how)});
+        };
+        if constexpr (global) say(tessera::Which::global, tessera::detail::global_predictor(run));
+        if constexpr (personal) {
+            tessera::Workspace<float> workspace;
+            run.at_client(k, workspace, [&](const auto& client, auto received, auto& space) {
+                say(tessera::Which::personal, client.serve(std::move(received), run.rounds_done(), space));
+            });
         }
+        return all;
     }
     void tell_spent(tessera::report::RunRecord& record) const override {
         Analyses<Me, Model>::add_epsilon(run_, stage().name, record);

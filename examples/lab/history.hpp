@@ -2,6 +2,7 @@
 // The rounds of a stage as reflected values, so that a checkpoint carries them and a resumed run reports all.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct Score {
     std::uint8_t served = 0;                      // with which settings; see Session
     double pooled = 0, unweighted = 0, loss = 0;  // accuracies or R2, pooled loss
     tessera::report::Metric quality = tessera::report::Metric::accuracy;
+    // Of text; 0 where there is none, which no perplexity is.
+    double perplexity = 0, perplexity_unweighted = 0, words = 0, words_unweighted = 0;
 };
 
 struct Line {
@@ -69,8 +72,15 @@ inline std::vector<tessera::report::Evaluation> evaluations_of(const Score& s, t
                           .stage = stage,
                           .value = value};
     };
-    return {tagged(Average::pooled, s.quality, s.pooled), tagged(Average::unweighted, s.quality, s.unweighted),
-            tagged(Average::pooled, Metric::loss, s.loss)};
+    std::vector<Evaluation> all{tagged(Average::pooled, s.quality, s.pooled),
+                                tagged(Average::unweighted, s.quality, s.unweighted),
+                                tagged(Average::pooled, Metric::loss, s.loss)};
+    if (s.perplexity == 0) return all;
+    all.push_back(tagged(Average::pooled, Metric::perplexity, s.perplexity));
+    all.push_back(tagged(Average::unweighted, Metric::perplexity, s.perplexity_unweighted));
+    all.push_back(tagged(Average::pooled, Metric::in_vocabulary, s.words));
+    all.push_back(tagged(Average::unweighted, Metric::in_vocabulary, s.words_unweighted));
+    return all;
 }
 
 inline std::size_t evaluated_rounds(const History& history) {
@@ -78,6 +88,10 @@ inline std::size_t evaluated_rounds(const History& history) {
     for (const auto& line : history.lines) n += !line.scores.empty();
     return n;
 }
+
+inline constexpr auto numbers_of_score = std::to_array<double Score::*>(
+    {&Score::pooled, &Score::unweighted, &Score::loss, &Score::perplexity, &Score::perplexity_unweighted, &Score::words,
+     &Score::words_unweighted});
 
 // Each model, split and way of serving over the last n evaluated rounds.
 inline std::vector<Score> mean_of_last(const History& history, std::size_t n) {
@@ -96,17 +110,12 @@ inline std::vector<Score> mean_of_last(const History& history, std::size_t n) {
                 means.push_back({.model = s.model, .split = s.split, .served = s.served, .quality = s.quality});
                 counts.push_back(0);
             }
-            means[i].pooled += s.pooled;
-            means[i].unweighted += s.unweighted;
-            means[i].loss += s.loss;
+            for (const auto number : numbers_of_score) means[i].*number += s.*number;
             counts[i] += 1;
         }
     }
-    for (std::size_t i = 0; i < means.size(); ++i) {
-        means[i].pooled /= counts[i];
-        means[i].unweighted /= counts[i];
-        means[i].loss /= counts[i];
-    }
+    for (std::size_t i = 0; i < means.size(); ++i)
+        for (const auto number : numbers_of_score) means[i].*number /= counts[i];
     return means;
 }
 

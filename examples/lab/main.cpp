@@ -57,6 +57,12 @@ const CLI::Validator& numbers() {
     return all;
 }
 
+// CLI11 would read -1 and what is too large as the largest number there is.
+const CLI::Validator& counts() {
+    static const CLI::Validator all([](std::string& text) { return lab::count_in(text) ? "" : not_a_count(text); }, "");
+    return all;
+}
+
 void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--algorithm", o.algorithm, "Name from `list`");
     command.add_option("--stages", o.stages,
@@ -129,11 +135,9 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
                        "Where clients' states rest: memory, or log, in the directory of checkpoints");
     command.add_flag("--resume", o.resume, "Go on from the newest checkpoint");
     command.add_flag("--quiet", o.quiet, "Print nothing but errors");
-    // CLI11 would read -1 and what is too large as the largest number there is.
-    const CLI::Validator counts([](std::string& text) { return lab::count_in(text) ? "" : not_a_count(text); }, "");
     for (const auto* flag : {"--clients", "--unseen", "--rounds", "--per-round", "--batch", "--seed", "--split-seed",
                              "--threads", "--eval-every", "--eval-last", "--checkpoint-every"})
-        command.get_option(flag)->check(counts);
+        command.get_option(flag)->check(counts());
     for (const auto* flag : {"--validation", "--quorum"}) command.get_option(flag)->check(numbers());
 }
 
@@ -175,6 +179,21 @@ Options read(Options o, const Said& said, const CLI::App& command) {
     return o;
 }
 
+// Those of a run's command, as it was given.
+Options options_of(std::vector<std::string> words) {
+    CLI::App app;
+    Options o;
+    Said said;
+    auto* runner = app.add_subcommand("run");
+    add_run_flags(*runner, o, said);
+    std::vector<char*> pointers;
+    for (auto& word : words) pointers.push_back(word.data());
+    app.parse(static_cast<int>(pointers.size()), pointers.data());
+    auto options = read(o, said, *runner);
+    options.quiet = true;
+    return options;
+}
+
 // "" is what a shell makes of a variable that nobody set; an output that goes nowhere should not pass for one.
 void check_values(const CLI::App& command) {
     for (const auto* option : command.get_options())
@@ -194,7 +213,7 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
         if (argc > 1 && each->get_name() == argv[1]) command = each;
     }
     if (argc < 2)
-        return "say what to do: run, sweep, compare, reproduce, watch, store, list or presets; `tessera-lab --help` tells "
+        return "say what to do: run, sweep, compare, generate, reproduce, watch, store, list or presets; `tessera-lab --help` tells "
                "more";
     if (!command && argv[1][0] == '-') return complaint("flag", argv[1], {"--help", "--version"});
     if (!command) return complaint("command", argv[1], commands);
@@ -296,6 +315,17 @@ int obey(int argc, char** argv) {
     comparer->add_option("--confidence", comparison.confidence, "Of the intervals")->check(numbers());
     comparer->add_flag("--unpaired", comparison.unpaired, "Compare means of runs on different data or splits");
 
+    lab::GenerateOptions speech;
+    auto* speaker = app.add_subcommand("generate", "Text from a run's models, by its checkpoint");
+    speaker->add_option("RUN", speech.run, "JSON of a run of texts that kept checkpoints")->required();
+    speaker->add_option("--client", speech.client, "Whose personal model speaks too: its name, or its number")->required();
+    speaker->add_option("--prompt", speech.prompt, "The text that is gone on from")->required();
+    speaker->add_option("--tokens", speech.tokens, "How many characters or words");
+    speaker->add_option("--seed", speech.seed, "Of what is drawn");
+    speaker->add_option("--temperature", speech.temperature, "0: the likeliest; 1: as the model says; above: wilder")
+        ->check(numbers());
+    for (const auto* flag : {"--tokens", "--seed"}) speaker->get_option(flag)->check(counts());
+
     std::string made, watched;
     bool check = false, once = false;
     auto* again = app.add_subcommand("reproduce", "The command that made a run, or the run once more");
@@ -314,6 +344,7 @@ int obey(int argc, char** argv) {
         if (*comparer) return lab::compare(comparison);
         if (*keeper) return lab::check_store(logged);
         if (*watcher) return lab::watch(watched, once);
+        if (*speaker) return lab::generate(options_of(lab::command_of(speech.run)), speech);
         if (*again)
             return lab::reproduce(made, check, [](std::vector<std::string> words) {
                 std::vector<char*> pointers;

@@ -77,12 +77,17 @@ nn::Shape planes_of(const std::string& name, std::size_t width) {
                       std::to_string(width) + " features, for which there are mclr and dnn");
 }
 
+template <class L>
+using Unrouted = decltype(nn::unrouted(std::declval<L>()));
+using Cell = decltype(nn::recipe::lstm_cell(1));
+
 // Layers that are read, not compiled: a chain of any length.
 struct Described {
     using Layer = std::variant<nn::Linear, nn::Conv2d, nn::MaxPool2d, nn::MeanPool, nn::GroupNorm, nn::Dropout, nn::Relu,
-                               nn::Embedding, nn::Lstm, nn::LastPosition>;
+                               nn::Embedding, nn::Lstm, nn::LastPosition, Unrouted<nn::Embedding>, Unrouted<nn::Linear>,
+                               Cell, nn::Bottleneck<nn::Near>>;
     std::vector<Layer> layers;
-    bool of_planes = false;
+    bool of_planes = false, of_cells = false;
 
     template <class B>
     int add(B& to, int v) const {
@@ -94,8 +99,8 @@ struct Described {
 
 constexpr std::string_view grammar =
     "a model is described as 'conv OUTPUTS KERNEL [STRIDE [PAD]]', 'pool [SIDE]', 'mean', 'norm [GROUPS]', "
-    "'dropout RATE' and 'linear WIDTH', of texts 'embedding WIDTH', 'lstm HIDDEN' and 'last', joined by commas, and ends "
-    "in 'linear'";
+    "'dropout RATE', 'adapter RANK' and 'linear WIDTH', of texts 'embedding WIDTH', 'lstm HIDDEN', 'cell HIDDEN' (an "
+    "LSTM that flow-states routes) and 'last', joined by commas, and ends in 'linear'";
 
 class Words {
 public:
@@ -173,6 +178,11 @@ Described described(const std::string& text, std::size_t classes) {
             all.layers.emplace_back(nn::Embedding{classes, words.sizes(1, 1)[0]});
         } else if (name == "lstm") {
             all.layers.emplace_back(nn::Lstm{words.sizes(1, 1)[0]});
+        } else if (name == "cell") {
+            all.layers.emplace_back(nn::recipe::lstm_cell(words.sizes(1, 1)[0]));
+            all.of_cells = true;
+        } else if (name == "adapter") {
+            all.layers.emplace_back(nn::bottleneck(words.sizes(1, 1)[0], nn::Near{}));
         } else if (name == "last") {
             words.sizes(0, 0);
             all.layers.emplace_back(nn::LastPosition{});
@@ -183,6 +193,16 @@ Described described(const std::string& text, std::size_t classes) {
         }
     });
     if (!ended) Words("linear", text).wrong("it does not end in 'linear'");
+    if (all.of_cells) {  // as in Flow's networks: words and scores are the global model's, the rest is mixed word by word
+        bool words = true;
+        for (auto& layer : all.layers) {
+            words = words && !std::holds_alternative<nn::LastPosition>(layer);
+            if (const auto* table = std::get_if<nn::Embedding>(&layer)) layer = nn::unrouted(nn::Embedding(*table));
+            else if (const auto* linear = std::get_if<nn::Linear>(&layer); linear && words)
+                layer = nn::by_position(nn::Linear(*linear));
+        }
+        all.layers.back() = nn::unrouted(nn::Linear{classes});
+    }
     return all;
 }
 
@@ -356,6 +376,10 @@ Model made(const std::string& text, const tessera::Examples& examples, nn::AnyLo
     const bool every = examples.labels_each > 1;  // a label at every position, or one behind the last
     if (name == "char-lstm" && every) return of_vectors(nn::recipe::char_lstm(classes));
     if (name == "char-lstm") return of_vectors(nn::recipe::leaf_lstm(classes));
+    if (name == "flow-lstm" && every) return of_vectors(nn::recipe::flow_shakespeare(classes));
+    if (name == "flow-word-lstm" && every) return of_vectors(nn::recipe::flow_stackoverflow(classes));
+    if (name == "flow-lstm" || name == "flow-word-lstm")
+        throw ConfigError("--model " + name + ": it scores every position of a text; write as=sequences");
     if (name == "word-lstm" && every) return of_vectors(nn::recipe::word_lstm(classes));
     if (name == "word-lstm")
         return of_vectors(nn::chain(nn::Embedding{classes, 96}, nn::Lstm{670}, nn::last_position(), nn::Linear{96},

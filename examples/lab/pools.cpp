@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -344,6 +345,9 @@ struct TextForm {
         if (!saved.empty()) io::write_vocabulary(saved, fresh);
         return fresh;
     }
+    static std::shared_ptr<const io::Vocabulary> kept(const io::Vocabulary& words) {
+        return std::make_shared<const io::Vocabulary>(words);
+    }
     Pool encoded(Pool pool, std::size_t symbols) const {
         if (as == Encoding::one_hot) pool.examples = tessera::data::one_hot(pool.examples, symbols);
         return pool;
@@ -380,11 +384,15 @@ ReadPool read_leaf(Source& source) {
         return {io::leaf_pool(files.train, files.test, path), false, std::move(dropped)};
     }
     const auto vocabulary = form.vocabulary([&] { return io::leaf_vocabulary(files.train, form.text); });
+    const auto told = [&](ReadPool pool) {
+        pool.left_out = std::move(dropped);
+        pool.vocabulary = TextForm::kept(vocabulary);
+        return pool;
+    };
     if (form.as == Encoding::sequences)
-        return {io::leaf_sequences(files, vocabulary, form.window, path), true, std::move(dropped)};
+        return told({io::leaf_sequences(files, vocabulary, form.window, path), true});
     files = io::as_numbers(std::move(files), vocabulary, form.window, path);
-    return {form.encoded(io::leaf_pool(files.train, files.test, path, vocabulary.size()), vocabulary.size()), true,
-            std::move(dropped)};
+    return told({form.encoded(io::leaf_pool(files.train, files.test, path, vocabulary.size()), vocabulary.size()), true});
 }
 
 // Rows of what clients said, one thing after the other; the last part of each is tested on.
@@ -405,6 +413,7 @@ struct Rows {
         const auto halves = io::split_by_time(clients, share, form.text.unit);
         const auto vocabulary = form.vocabulary([&] { return io::vocabulary_of(halves.train, form.text); });
         ReadPool pool{io::sequence_pool(halves, vocabulary, {.length = form.window}), true};
+        pool.vocabulary = TextForm::kept(vocabulary);
         for (const auto& each : read)
             if (!std::ranges::binary_search(pool.clients, each.client)) pool.left_out.push_back(each.client);
         return pool;
@@ -439,6 +448,7 @@ ReadPool read_text(Source& source) {
     const auto clients = io::read_client_texts(source.paths(1)[0]);
     const auto vocabulary = form.vocabulary([&] { return io::vocabulary_of(clients, form.text); });
     ReadPool pool{form.encoded(io::text_pool(clients, vocabulary, windows), vocabulary.size()), true};
+    pool.vocabulary = TextForm::kept(vocabulary);
     for (const auto& each : clients)
         if (!std::ranges::binary_search(pool.clients, each.client)) pool.left_out.push_back(each.client);
     return pool;

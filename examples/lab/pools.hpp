@@ -3,11 +3,13 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <tessera/data/pool.hpp>
+#include <tessera/io/text.hpp>
 
 namespace lab {
 
@@ -21,6 +23,7 @@ struct ReadPool : tessera::data::Pool {
     std::vector<std::string> left_out{};  // clients of the files that have nothing to train on
     std::vector<std::string> classes{}, features{};  // their names, where they have some
     bool holes = false;                              // features that are NaN, to be filled in
+    std::shared_ptr<const tessera::io::Vocabulary> vocabulary{};  // of texts
     std::string remarks{};  // on what was made of the files, for the line that says what was read
 };
 
@@ -34,5 +37,14 @@ bool comes_with_clients(const std::string& data);
 std::vector<DataPlace> places_of(const std::string& data);
 // Read once, however often it is asked for. `flag` is named in the sentence that is thrown where it cannot be read.
 const ReadPool& pool_of(const std::string& data, const std::string& flag = "--data");
+
+// Of texts that are read as ids; else null.
+inline const tessera::io::Vocabulary* vocabulary_of(const std::string& data) {
+    return data.starts_with("synthetic") ? nullptr : pool_of(data).vocabulary.get();
+}
+// Whether rows name words, so that a model of them can go on.
+inline bool speaks(const tessera::Examples& examples) {
+    return examples.storage == tessera::Storage::int32 || examples.storage == tessera::Storage::bytes;
+}
 
 }  // namespace lab

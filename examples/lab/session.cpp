@@ -301,6 +301,14 @@ void Session::run(RoundFiles& files, FailedOutputs& failed) {
     }
 }
 
+void Session::restore() {
+    const auto& o = options();
+    if (tessera::checkpoints_in(o.checkpoint).empty())
+        throw ConfigError("--checkpoint " + o.checkpoint + ": there is no checkpoint to read");
+    if (o.store == "log") keep_states_in(o.checkpoint + "/" + states_folder, false);
+    resume(tessera::CheckpointDirectory(o.checkpoint));
+}
+
 void Session::stop() {
     const auto& o = options();
     const std::string where =
@@ -411,9 +419,48 @@ tessera::report::RunRecord Session::record() const {
     if (stage_.tunes && ended)
         for (const auto& s : scores(tuned)) add(evaluations_of(s, Pick::last(), tag(tuned)));
     if (*options().validation > 0) add(best_on_validation());
-    if (stage_.last && ended) judge(record);
+    if (stage_.last && ended) judge(record), add_speech(record);
     else tell_spent(record);
     return record;
+}
+
+// A line of text from the models of whoever has most to test on.
+void Session::add_speech(tessera::report::RunRecord& record) const {
+    constexpr std::size_t prompted = 20, said = 60;
+    const auto* words = vocabulary_of(*options().data);
+    if (!words || !speaks(population_.pool().examples())) return;
+    std::size_t who = 0;
+    for (std::size_t k = 1; k < population_.size(); ++k)
+        if (population_[k].test.size() > population_[who].test.size()) who = k;
+    const auto data = population_[who];
+    const auto& e = *data.examples;
+    if (data.test.empty()) return;
+    Speech speech{.words = words, .how = {.tokens = said, .temperature = 0.5}};
+    const std::size_t read = e.labels_each > 1 ? std::min(prompted, e.width) : e.width;
+    for (std::size_t t = 0; t < read; ++t) {
+        const std::size_t at = data.test.front() * e.width + t;
+        const std::int32_t id = e.storage == tessera::Storage::bytes ? static_cast<const std::uint8_t*>(e.rows)[at]
+                                                                     : static_cast<const std::int32_t*>(e.rows)[at];
+        if (id != tessera::io::Vocabulary::pad) speech.prompt.push_back(id);
+    }
+    if (speech.prompt.empty()) return;
+    using namespace tessera::report;
+    Extra table{.id = "text",
+                .title = "What the models say",
+                .caption = "How the models of " + (client_names_.empty() ? "client " + std::to_string(who) : client_names_[who]) +
+                           ", who has most to test on, go on from the first words of its test data; temperature 0.5, seed 0.",
+                .kind = Kind::table};
+    Extra::Series line{.name = "text"};
+    const auto row = [&](std::string name, const std::vector<std::int32_t>& ids) {
+        table.categories.push_back(std::move(name));
+        line.y.push_back(absent);
+        line.texts.push_back(tessera::io::text_of(*words, ids));
+    };
+    row("prompt", speech.prompt);
+    for (const auto& each : speak(static_cast<tessera::Id>(who), speech))
+        row(std::string(word(each.model)) + " model", each.ids);
+    table.series.push_back(std::move(line));
+    record.add(std::move(table));
 }
 
 std::vector<tessera::report::Evaluation> Session::best_on_validation() const {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/io/continuation.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/runtime/checkpoint.hpp>
 
@@ -56,6 +57,17 @@ struct Task {
 };
 Task make_task(const Options& options);
 
+// What a client's models are asked to go on from, and what each says.
+struct Speech {
+    std::vector<std::int32_t> prompt{};
+    const tessera::io::Vocabulary* words = nullptr;
+    tessera::io::ContinuationSettings how{};
+};
+struct Utterance {
+    tessera::report::Which model{};
+    std::vector<std::int32_t> ids{};
+};
+
 class Session {
 public:
     virtual ~Session() = default;
@@ -69,6 +81,9 @@ public:
     virtual bool leaves_model() const = 0;                // that a next stage can start from
     virtual tessera::Vec<float> model() const = 0;
     virtual void write_models(const std::string& path) const = 0;
+    void restore();  // from the newest checkpoint; throws where there is none
+    virtual std::size_t rounds_done() const = 0;
+    virtual std::vector<Utterance> speak(tessera::Id client, const Speech& speech) const = 0;
 
 protected:
     Session(Stage stage, Configuration of_method, const Task& task, const tessera::Vec<float>& warm_start);
@@ -76,7 +91,6 @@ protected:
     // What is served: as the method is set, as --eval-also says, as a final tuning says.
     static constexpr std::uint8_t as_set = 0, also = 1, tuned = 2;
 
-    virtual std::size_t rounds_done() const = 0;
     virtual Line next_round() = 0;
     virtual tessera::Vec<Score> scores(std::uint8_t served) const = 0;
     virtual double coherence() const = 0;
@@ -114,6 +128,7 @@ private:
     std::vector<tessera::report::Evaluation> best_on_validation() const;
     tessera::report::RoundRecord record_of(const Line& line) const;
     std::vector<tessera::report::ClientRecord> client_rows() const;
+    void add_speech(tessera::report::RunRecord& record) const;
 
     Stage stage_;
     Configuration configuration_;

@@ -498,6 +498,19 @@ std::string open_stages(const std::vector<Stage>& stages, const Task& task) {
     return all;
 }
 
+std::unique_ptr<Session> restored(const std::vector<Stage>& stages, const Task& task) {
+    tessera::Vec<float> warm_start;
+    std::unique_ptr<Session> last;
+    for (const auto& stage : stages) {
+        if (last && tessera::checkpoints_in(stage.options.checkpoint).empty()) break;
+        auto session = entry_of(stage.options.algorithm).open(stage, task, std::move(warm_start));
+        session->restore();
+        if (!stage.last) warm_start = session->model();
+        last = std::move(session);
+    }
+    return last;
+}
+
 Ran run_stages(const std::vector<Stage>& stages, const Task& task, RoundFiles& files, FailedOutputs& failed) {
     const auto& models = stages.back().options.models;
     std::vector<tessera::report::RunRecord> earlier;

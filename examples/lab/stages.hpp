@@ -9,6 +9,7 @@
 #pragma once
 
 #include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,9 @@ std::string what_it_costs(const Stage& stage, const Task& task);
 
 // Each once, without a round; throws what opening throws. In words, all that decides their numbers.
 std::string open_stages(const std::vector<Stage>& stages, const Task& task);
+
+// The last of them that has a checkpoint, as that has it; nothing is trained.
+std::unique_ptr<Session> restored(const std::vector<Stage>& stages, const Task& task);
 
 // What came of them, and what stopped them, if something did after a round had begun.
 struct Ran {

@@ -44,6 +44,8 @@ inline constexpr auto model_names = std::to_array<std::string_view>({"mclr",
                                                                      "small-vit-adapter",
                                                                      "char-lstm",
                                                                      "word-lstm",
+                                                                     "flow-lstm",
+                                                                     "flow-word-lstm",
                                                                      "transformer",
                                                                      "transformer-adapter",
                                                                      "fedalt-transformer"});

@@ -56,6 +56,11 @@ public:
         if (std::ranges::any_of(runs_.all, real))
             out_ += curves(runs_, "r2", "R2 over rounds", Metric::r2, {"R2"}, 1);
         out_ += curves(runs_, "loss", "Loss over rounds", Metric::loss, {"loss"}, 1);
+        if (std::ranges::any_of(runs_.all, [](const RunRecord& run) { return has(run, Metric::perplexity); })) {
+            out_ += curves(runs_, "perplexity", "Perplexity over rounds", Metric::perplexity, {"perplexity"}, 1);
+            out_ += curves(runs_, "in-vocabulary", "Accuracy of words over rounds", Metric::in_vocabulary,
+                           {"accuracy of words", "%"}, 100);
+        }
         out_ += training_loss(runs_);
         const bool gains = std::ranges::any_of(runs_.all, [](const RunRecord& run) { return !gains_of(run).empty(); });
         put(out_, "</div>\n<h2>What personalization does to each client</h2>\n");
