@@ -53,6 +53,9 @@ constexpr Words all_words[] = {
     {"delta", "", "probability with which the promise of epsilon may fail"},
     {"deviation", "", "everybody's first deviation of a drawn parameter"},
     {"draws", "", "models drawn for a gradient"},
+    {"dense_first", "", "width of the first layer of the router of blocks that are no cells"},
+    {"dense_second", "", "width of the second layer of the router of blocks that are no cells; 0: none"},
+    {"dense_third", "", "width of the third layer of the router of blocks that are no cells; 0: none"},
     {"density", "", "share of the weights that a personal model has"},
     {"detached", "", "theta is not carried from step to step of a visit"},
     {"distance", "", "masks of the first and the last epoch must differ by this share before a client prunes"},
@@ -171,6 +174,7 @@ constexpr Words all_words[] = {
     {"weight_decay", "", "of clients' steps"},
     {"weighted", "", "teachers count by their examples"},
     {"weights", "", "what an upload counts by"},
+    {"whole", "", "the router reads all of a cell's state, an LSTM's h and c, and not h alone"},
     {"width", "", "of the hypernetwork's layers"},
     {"zeta", "", "strength of the pull of a client's distribution to the server's"},
 };

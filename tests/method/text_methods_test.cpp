@@ -2,6 +2,7 @@
 // Methods on text, from texts to figures: limits, threads, wire and restarts bit for bit, for LSTMs and a transformer.
 #include <tessera/nn/text_zoo.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -12,19 +13,26 @@
 
 #include <tessera/core/scope.hpp>
 #include <tessera/exec/openmp.hpp>
+#include <tessera/fold/private_mean.hpp>
 #include <tessera/gate/fixed.hpp>
+#include <tessera/gate/states.hpp>
 #include <tessera/io/sequences.hpp>
+#include <tessera/mask/random_static.hpp>
 #include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedavg.hpp>
+#include <tessera/method/fedspa.hpp>
 #include <tessera/method/flow.hpp>
+#include <tessera/method/private.hpp>
 #include <tessera/report/json.hpp>
 #include <tessera/report/record.hpp>
+#include <tessera/rule/dp_sgd.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/uniform.hpp>
 
 #include <support/bits.hpp>
 #include <support/checkpoint.hpp>
+#include <support/keyed_noise.hpp>
 
 namespace text_methods_test {
 
@@ -73,6 +81,10 @@ Alt alt(const char* own) {
     Alt method{.own = own, .weights = Weigh::samples};
     method.order.v = method.order.u = lively;
     return method;
+}
+
+Flow<gate::States> by_states() {
+    return {.gate = {.first = 6, .second = 4, .third = 0}, .local = lively, .routing = {.gamma = 0.01}};
 }
 
 template <class A, class B>
@@ -144,6 +156,65 @@ TEST_CASE("the state is the same for any number of threads, over the wire, and a
     };
     laws(lstm(), alt("head"));
     laws(transformer(), alt("adapter"));
+    laws(cells(), by_states());
+}
+
+TEST_CASE("density 1 is dense on sequences, bit for bit") {
+    using Sparse = FedSpa<mask::RandomStatic>;
+    for (const auto& net : nets()) {
+        const FedAvg<> average{.local = lively, .weights = Weigh::uniform};
+        CHECK(same_server(run_of(net, average), run_of(net, Sparse{.masking = {.density = 1}, .local = lively})));
+        CHECK_FALSE(same_server(run_of(net, average), run_of(net, Sparse{.masking = {.density = 0.5}, .local = lively})));
+    }
+}
+
+TEST_CASE("a router that reads states, cell by cell: w_g by its own loss is FedAvg's; by the routed loss it is not") {
+    const auto same = [](nn::GlobalLoss loss) {
+        auto flow = by_states();
+        flow.halves.split = SplitBy::none;
+        flow.routing.global_loss = loss;
+        auto a = run_of(cells(), FedAvg<>{.local = lively});
+        auto b = run_of(cells(), flow);
+        for (int r = 0; r < 2; ++r) {
+            a.round(sample::Uniform{3});
+            b.round(sample::Uniform{3});
+        }
+        const auto& all = b.server().w;
+        return same_bits(a.server().w, Vec<float>(all.begin(), all.begin() + std::ssize(a.server().w)));
+    };
+    CHECK(same(nn::GlobalLoss::global));
+    CHECK_FALSE(same(nn::GlobalLoss::personalized));
+    CHECK_THROWS_AS(run_of(transformer(), by_states()), ConfigError);  // it has more blocks than exits
+}
+
+TEST_CASE("privacy on sequences: how far one sequence, or one client, can move a model is bounded by the clip") {
+    const auto moved = [](const Net& net, const auto& method) {
+        auto run = run_of(net, method);
+        const auto before = run.server().w;
+        run.round(sample::Uniform{3});
+        double sum = 0;
+        for (std::size_t j = 0; j < before.size(); ++j) sum += std::pow(run.server().w[j] - before[j], 2);
+        return std::sqrt(sum);
+    };
+    std::size_t most = 0;
+    for (std::size_t k = 0; k < 4; ++k) most = std::max(most, pool().federated({.seed = 1})[k].train.size());
+    for (const auto& net : nets()) {
+        // One step: the clipped gradients of all examples at most, over the batch that is expected.
+        const auto by_sequence = [&](double clip) {
+            using Noisy = rule::DpSgd<support::KeyedNoise>;
+            return moved(net, Private<FedAvg<Noisy>>{
+                                  .inner = {.local = {.rate = 0.5, .clip = clip, .noise = 0}, .steps = 1}});
+        };
+        CHECK(by_sequence(0.01) <= 0.5 * 0.01 * static_cast<double>(most) / 4 * 1.0001);  // rounding of floats
+        CHECK(by_sequence(10) > 0.5 * 0.01 * static_cast<double>(most) / 4);
+        const auto by_client = [&](double clip) {
+            using Hidden = fold::PrivateMean<support::KeyedNoise>;
+            return moved(net, FedAvg<rule::Sgd, Hidden>{
+                                  .local = lively, .fold = {.clip = clip, .noise = 0, .clients = 3}});
+        };
+        CHECK(by_client(0.01) <= 0.01 * 1.0001);
+        CHECK(by_client(10) > 0.01);
+    }
 }
 
 TEST_CASE("accuracy of words leaves out the marks of a vocabulary; perplexity is the exponential of the loss") {
