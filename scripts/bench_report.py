@@ -506,6 +506,10 @@ def page(data):
                 ("cifar_cnn_64", "The same, batch 64:"))),
             "`torch_bare` has no optimizer object, `torch_channels_last` neither and channels innermost; `jax` is one jitted step. "
             "*Of peak* counts direct sums, of which Winograd's tiles do fewer.")
+    for problem, title in (("lstm_step", "A training step of two layers of LSTM, 80 characters, batch 16"),
+                           ("transformer_step", "A training step of a transformer, 4 blocks of 256, 64 words, batch 16")):
+        section(title, problem, *(under(f"`{group}`:", competitors(run, problem, group, "tessera"))
+                                  for group in run.groups(problem)))
     section("Matrix products of a layer, share of multiply-add peak", "gemm", gemm_table(run))
 
     def bandwidth(name):

@@ -29,6 +29,8 @@ PROBLEMS = {
     "gemm": ({}, None),
     "conv_step": ({"conv_step": "*/torch_plain"}, None),
     "image_step": ({"image_step": "*/torch_*", "image_step_jax": "*/jax"}, None),
+    "lstm_step": ({"lstm_step": "*/torch_plain"}, None),
+    "transformer_step": ({"transformer_step": "*/torch_plain"}, None),
     "mean": ({"mean": "whole/torch_*", "masked_mean": "packed/torch_*"}, r"^whole/(tessera$|read_)"),
     "select": ({"topk": "*/torch_topk"}, r"^top20/(tessera|nth_element|two_passes)$"),
     "sparse": ({"masked_step": "*/torch_masked"}, r"^(784x256/(dense|0.20)|visit/.*)/(tessera|onednn)$"),

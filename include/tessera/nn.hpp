@@ -13,6 +13,7 @@
 #include <tessera/nn/clipped.hpp>
 #include <tessera/nn/conv.hpp>
 #include <tessera/nn/conv_zoo.hpp>
+#include <tessera/nn/ctc.hpp>
 #include <tessera/nn/gradient_check.hpp>
 #include <tessera/nn/graph.hpp>
 #include <tessera/nn/joint.hpp>
@@ -40,6 +41,7 @@
 #include <tessera/nn/sequence.hpp>
 #include <tessera/nn/shape.hpp>
 #include <tessera/nn/sparse.hpp>
+#include <tessera/nn/speech.hpp>
 #include <tessera/nn/text_zoo.hpp>
 #include <tessera/nn/tuned.hpp>
 #include <tessera/nn/vit_zoo.hpp>

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A warm visit takes nothing from the heap: a sparse one, also of a model chosen at run time, and one with image networks. Replaces the global operator new
-// of this room's program, to count.
+// A warm visit takes nothing from the heap: a sparse one, also of a model chosen at run time, one with image networks, a step
+// on text. Replaces the global operator new of this room's program, to count.
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include <tessera/contracts/rule.hpp>
 #include <tessera/nn/any_model.hpp>
 #include <tessera/nn/resnet_zoo.hpp>
 #include <tessera/nn/sparse.hpp>
+#include <tessera/nn/text_zoo.hpp>
 #include <tessera/nn/vit_zoo.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/rule/sgd.hpp>
@@ -128,6 +131,30 @@ TEST_CASE("on sparse layers nothing is as large as the model") {
     CHECK(large_vectors(nn::mlp({300, 100, 10}), Arithmetic::sparse) == 0);
     CHECK(large_vectors(nn::mlp({300, 100, 10}), Arithmetic::table) == 0);
     CHECK(large_vectors(nn::mlp({300, 100, 10}), Arithmetic::dense) > 0);  // the counter does count
+}
+
+TEST_CASE("a warm step of an LSTM and of a transformer takes nothing from the heap") {
+    constexpr std::size_t words = 11, steps = 6;
+    std::vector<std::int32_t> text, next;
+    for (int i = 0; i < 4 * 6; ++i) text.push_back(i * i % 11), next.push_back((i * i + 3) % 11);
+    const auto data = data::Dataset::own(text, next, words, steps);
+    const auto ids = support::first_ids(4);
+    const Batch<float> batch(data.examples(), ids);
+    for (const auto& net : {nn::Network<float>(steps, nn::recipe::char_lstm(words, 20, 5)),
+                            nn::Network<float>(steps, nn::recipe::Transformer{.words = words, .width = 18, .heads = 2,
+                                                                              .inner = 20, .blocks = 2, .rank = 3})}) {
+        Arena arena;
+        const Arena::Use use(arena);
+        auto w = initial_parameters(net, Key{1});
+        const auto step = [&] {
+            const std::size_t before = support::allocations;
+            net.step(w, batch, Step<float>{.rate = 0.1});
+            return support::allocations - before;
+        };
+        CHECK(step() > 0);  // the arena was empty
+        CHECK(step() == 0);
+        CHECK(step() == 0);
+    }
 }
 
 }  // namespace sparse_heap_test

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Networks on text against torch 2.15 with the same weights, in double: loss, log-probabilities and slopes.
+// Networks on text against torch 2.15 with the same weights: loss, log-probabilities and slopes, in double and, where
+// kernels of their own do the work, in float. The numbers are of torch_vectors.py, those of the sentiment LSTM of the
+// same weights in nn.LSTM(bidirectional=True).
 #include <tessera/nn/text_zoo.hpp>
 
 #include <algorithm>
@@ -96,25 +98,28 @@ const std::vector<double> sentiment_slopes{
     0.002737173, -0.01235981, 0.01258754, 0.003464662, -0.0006218858, -0.01183773, 0.001716285, 0.0769709,
     0.001104774, 0.1466015, -0.02025914, -0.1354708, 0.0411652};
 
-// Seven digits are written down, and slopes near 0 have lost some: 1e-6 of the largest of its kind.
-void close(const std::vector<double>& ours, const std::vector<double>& torch) {
+// Seven digits are written down, and slopes near 0 have lost some: 1e-6 of the largest of its kind; in float 1e-4.
+void close(const std::vector<double>& ours, const std::vector<double>& torch, double relative = 1e-6) {
     REQUIRE(ours.size() == torch.size());
     double most = 0;
     for (const double v : torch) most = std::max(most, std::fabs(v));
-    for (std::size_t i = 0; i < ours.size(); ++i) CHECK(std::fabs(ours[i] - torch[i]) <= 1e-6 * most);
+    for (std::size_t i = 0; i < ours.size(); ++i) CHECK(std::fabs(ours[i] - torch[i]) <= relative * most);
 }
 
+template <class R = double>
 struct Ran {
     double loss;
     std::vector<double> scores, slopes;
 
-    Ran(const Network<double>& net, const data::Dataset& pool) : scores(2 * net.outputs()) {
+    Ran(const Network<R>& net, const data::Dataset& pool) {
         const std::vector<Index> both{0, 1};
-        const Batch<double> batch(pool.examples(), both);
-        const auto w = weights(dimension(net));
-        Vec<double> g(w.size());
+        const Batch<R> batch(pool.examples(), both);
+        const auto numbers = weights(dimension(net));
+        const Vec<R> w(numbers.begin(), numbers.end());
+        Vec<R> g(w.size()), z(2 * net.outputs());
         loss = net.gradient(w, batch, g);
-        net.predict(w, batch, scores);
+        net.predict(w, batch, z);
+        scores.assign(z.begin(), z.end());
         slopes.assign(g.begin(), g.end());
     }
 };
@@ -125,7 +130,7 @@ data::Dataset sentences() { return data::Dataset::own(read, std::vector<std::int
 }  // namespace
 
 TEST_CASE("two layers of LSTM over an embedding are torch's") {
-    const Ran ran(Network<double>(3, recipe::char_lstm(5, 3, 2)), sentences());
+    const Ran<> ran(Network<double>(3, recipe::char_lstm(5, 3, 2)), sentences());
     CHECK(ran.loss == doctest::Approx(lstm_loss).epsilon(1e-9));
     close(ran.scores, lstm_scores);
     close(ran.slopes, lstm_slopes);
@@ -133,15 +138,27 @@ TEST_CASE("two layers of LSTM over an embedding are torch's") {
 
 TEST_CASE("a transformer with adapters and a tied table is torch's") {
     const recipe::Transformer layers{.words = 5, .width = 4, .heads = 2, .inner = 3, .blocks = 1, .rank = 2};
-    const Ran ran(Network<double>(3, layers), sentences());
+    const Ran<> ran(Network<double>(3, layers), sentences());
     CHECK(ran.loss == doctest::Approx(transformer_loss).epsilon(1e-9));
     close(ran.scores, transformer_scores);
     close(ran.slopes, transformer_slopes);
 }
 
+TEST_CASE("both in float, by kernels of their own") {
+    const recipe::Transformer layers{.words = 5, .width = 4, .heads = 2, .inner = 3, .blocks = 1, .rank = 2};
+    const Ran<float> lstm(Network<float>(3, recipe::char_lstm(5, 3, 2)), sentences()),
+        transformer(Network<float>(3, layers), sentences());
+    CHECK(lstm.loss == doctest::Approx(lstm_loss).epsilon(1e-5));
+    close(lstm.scores, lstm_scores, 1e-4);
+    close(lstm.slopes, lstm_slopes, 1e-4);
+    CHECK(transformer.loss == doctest::Approx(transformer_loss).epsilon(1e-5));
+    close(transformer.scores, transformer_scores, 1e-4);
+    close(transformer.slopes, transformer_slopes, 1e-4);
+}
+
 TEST_CASE("two layers of LSTM in both directions and the features of their ends are torch's") {
     const Network<double> net(3, recipe::sentiment_lstm(5, 2, 3, 3));
-    const Ran ran(net, data::Dataset::own(read, std::vector<std::int32_t>{1, 0}, 2));
+    const Ran<> ran(net, data::Dataset::own(read, std::vector<std::int32_t>{1, 0}, 2));
     CHECK(ran.loss == doctest::Approx(sentiment_loss).epsilon(1e-9));
     close(ran.scores, sentiment_scores);
     std::vector<double> along;

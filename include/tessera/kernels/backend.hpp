@@ -9,6 +9,7 @@
 #include <tessera/core/crew.hpp>
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/panels.hpp>
 #include <tessera/kernels/reference/dense.hpp>
 
 namespace tessera::backend {
@@ -89,6 +90,63 @@ public:
             by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
                 kernels::affine_update_rows(dy, x, w, batch, in, out, o, end, pulls, numbers);
             });
+    }
+
+    // The same for the positions of sequences, of which there are many (kernels/panels.hpp). Which of the two it is
+    // must not depend on how many rows there are, for a row's bits would.
+    static void sequence_affine(const float* x, const float* w, const float* bias, float* y, std::size_t rows,
+                                std::size_t in, std::size_t out) {
+        by_panels(rows, in, out, [&](std::size_t o, std::size_t n, float* room) {
+            kernels::panel_products(x, in, {.b = w + o * in, .bk = 1, .bj = in}, room, bias ? bias + o : nullptr, y + o,
+                                    out, rows, in, n);
+        });
+    }
+    // x has a row for each of dy, each where it lies.
+    static void sequence_weight_gradient(const float* dy, kernels::PanelSource x, float* dw, float* dbias,
+                                         std::size_t rows, std::size_t in, std::size_t out) {
+        by_outputs(rows, in, out, [&](std::size_t o, std::size_t n) {
+            kernels::panel_outer_products(dy + o, out, x, dw + o * in, in, n, rows, in);
+        });
+        if (dbias) kernels::bias_gradient(dy, dbias, rows, out);
+    }
+    static void sequence_update(const float* dy, kernels::PanelSource x, float* w, std::size_t rows, std::size_t in,
+                                std::size_t out, const kernels::UpdatePulls<float>& pulls,
+                                const kernels::UpdateNumbers<float>& numbers) {
+        const auto descend = [&](const float* dw, std::size_t from, std::size_t n) {
+            const auto own = pulls.at(from);
+            kernels::update(w + from, dw, own.toward, own.also, own.velocity, n, 1.0f, numbers);
+        };
+        by_outputs(rows, in, out, [&](std::size_t o, std::size_t n) {
+            const Scratch<float> dw(n * in);
+            kernels::panel_outer_products(dy + o, out, x, dw.data(), in, n, rows, in);
+            descend(dw.data(), o * in, n * in);
+        });
+        const Scratch<float> dbias(out);
+        kernels::bias_gradient(dy, dbias.data(), rows, out);
+        descend(dbias.data(), in * out, out);
+    }
+
+private:
+    // f(first, columns, room for a packed panel) for pieces of the columns of an output; a piece is whole panels.
+    template <class F>
+    static void by_panels(std::size_t rows, std::size_t depth, std::size_t columns, const F& f) {
+        constexpr std::size_t width = kernels::widest_panel;
+        const std::size_t threads = rows * depth * columns < large ? 1 : Crew::size();
+        const std::size_t each = (columns + threads * width - 1) / (threads * width) * width;
+        Crew::for_each((columns + each - 1) / each, [&](std::size_t piece) {
+            const Scratch<float> room(depth * width);
+            f(piece * each, std::min(each, columns - piece * each), room.data());
+        });
+    }
+    // f(first, outputs) for pieces whose gradients stay in L2 while the rows go by.
+    template <class F>
+    static void by_outputs(std::size_t rows, std::size_t in, std::size_t out, const F& f) {
+        constexpr std::size_t l2 = std::size_t{1} << 18;  // numbers
+        const std::size_t threads = rows * in * out < large ? 1 : Crew::size();
+        const std::size_t fitting = std::max<std::size_t>(l2 / in / 6 * 6, 48);
+        const std::size_t each = std::min(fitting, (out + 6 * threads - 1) / (6 * threads) * 6);
+        Crew::for_each((out + each - 1) / each,
+                       [&](std::size_t piece) { f(piece * each, std::min(each, out - piece * each)); });
     }
 };
 

@@ -3,6 +3,7 @@
 // them and compile this file once. Other programs need only the headers.
 #define TESSERA_KERNELS_SOURCE
 #include <tessera/kernels/amx.hpp>
+#include <tessera/kernels/attention.hpp>
 #include <tessera/kernels/conv.hpp>
 #include <tessera/kernels/conv_blocks.hpp>
 #include <tessera/kernels/dense.hpp>
@@ -13,7 +14,9 @@
 #include <tessera/kernels/noise.hpp>
 #include <tessera/kernels/norm.hpp>
 #include <tessera/kernels/normal.hpp>
+#include <tessera/kernels/panels.hpp>
 #include <tessera/kernels/pool.hpp>
+#include <tessera/kernels/recurrent.hpp>
 #include <tessera/kernels/select.hpp>
 #include <tessera/kernels/softmax.hpp>
 #include <tessera/kernels/sparse.hpp>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Row-wise softmax over a vectorised exponential, and the pointwise activations.
 //
-// In float the exponential is a polynomial of degree 6 on [-ln 2 / 2, ln 2 / 2] (2 ulp, tested over its whole
-// range; below -87 it is 0, so no denormal is born); in double it is the library's.
+// In float the exponential is that of kernels/exponential.hpp; in double it is the library's.
 #pragma once
 
 #include <cmath>
@@ -12,34 +11,11 @@
 #include <type_traits>
 #include <utility>
 
+#include <tessera/kernels/exponential.hpp>
 #include <tessera/kernels/vector.hpp>
 
 namespace tessera::kernels {
 namespace detail {
-
-template <std::size_t Bytes>
-TESSERA_INLINE void exponential(float* at) {
-    using Vec = V<float, Bytes>;
-    using Whole = Held<std::int32_t, Bytes>;
-    using Bits = Held<std::uint32_t, Bytes>;  // wraps around where nobody looks: below -87
-    Vec& out = *reinterpret_cast<Vec*>(at);
-    const Held<float, Bytes> x = out;
-    // Adding 1.5 * 2^23 leaves x / ln 2, rounded to a whole number, in the low bits.
-    constexpr float shifter = 12582912.0f;
-    const Held<float, Bytes> shifted = x * 1.44269504f + shifter, n = shifted - shifter;
-    Held<float, Bytes> r = x - n * 0.693359375f;  // ln 2 in two pieces, the first exact in 9 bits
-    r = r - n * -2.12194440e-4f;
-    Held<float, Bytes> p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + (r + 1.0f);
-    const Bits power = (Bits)shifted << 23;  // 2^n, added to the exponent
-    const Bits scaled = (Bits)p + power;
-    const Whole finite = x >= -87.0f;
-    out = x != x ? x : (Held<float, Bytes>)(scaled & (Bits)finite);  // a NaN stays one
-}
 
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void exponentials(R* x, std::size_t n) {
@@ -107,10 +83,51 @@ TESSERA_INLINE void lower_rows_body(R* z, std::size_t batch, std::size_t classes
         [](auto& v, R less) __attribute__((always_inline)) { v -= less; });
 }
 
+// The same of one row of many floats, as scores of words are: it is read from memory once, and added up by registers.
+template <std::size_t Bytes>
+TESSERA_INLINE void softmax_wide_row(float* row, std::size_t classes, float* top, float* sum, const float* scale) {
+    using Vec = V<float, Bytes>;
+    constexpr std::size_t lanes = VectorOf<float, Bytes>::lanes;
+    const std::size_t whole = classes - classes % lanes;
+    Held<float, Bytes> high = *reinterpret_cast<const Vec*>(row), total{};
+    for (std::size_t c = lanes; c < whole; c += lanes) {
+        const Held<float, Bytes> v = *reinterpret_cast<const Vec*>(row + c);
+        high = v > high ? v : high;
+    }
+    float most = high[0];
+    for (std::size_t l = 1; l < lanes; ++l) most = high[l] > most ? high[l] : most;
+    for (std::size_t c = whole; c < classes; ++c) most = row[c] > most ? row[c] : most;
+    for (std::size_t c = 0; c < whole; c += lanes) {
+        Vec& at = *reinterpret_cast<Vec*>(row + c);
+        Held<float, Bytes> e = at - most;
+        exponential<Bytes>(e);
+        at = e;
+        total += e;
+    }
+    float rest[lanes] = {}, all = 0;
+    for (std::size_t c = whole; c < classes; ++c) rest[c - whole] = row[c] - most;
+    exponential<Bytes>(rest);
+    for (std::size_t c = whole; c < classes; ++c) all += row[c] = rest[c - whole];
+    for (std::size_t l = 0; l < lanes; ++l) all += total[l];
+    *top = most;
+    *sum = all;
+    if (!scale) return;
+    const float part = *scale / all;
+    for (std::size_t c = 0; c < whole; c += lanes) *reinterpret_cast<Vec*>(row + c) *= part;
+    for (std::size_t c = whole; c < classes; ++c) row[c] *= part;
+}
+inline constexpr std::size_t wide_row = 256;  // narrower rows go together
+
 // z[b][.] <- exp(z[b][.] - top[b]) with top[b] the largest of the row, sum[b] what they add up to; with `scale`, times
 // scale[b] / sum[b].
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void softmax_rows_body(R* z, std::size_t batch, std::size_t classes, R* top, R* sum, const R* scale) {
+    if constexpr (std::is_same_v<R, float>)
+        if (classes >= wide_row) {
+            for (std::size_t b = 0; b < batch; ++b)
+                softmax_wide_row<Bytes>(z + b * classes, classes, top + b, sum + b, scale ? scale + b : nullptr);
+            return;
+        }
     by_width<R, Bytes>(classes, [&]<std::size_t Wide>() __attribute__((always_inline)) {
         using Vec = V<R, Wide>;
         constexpr std::size_t lanes = VectorOf<R, Wide>::lanes;

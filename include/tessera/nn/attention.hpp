@@ -7,13 +7,13 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include <tessera/core/arena.hpp>
+#include <tessera/core/crew.hpp>
+#include <tessera/kernels/attention.hpp>
 #include <tessera/kernels/vector.hpp>
 #include <tessera/nn/layer.hpp>
 
@@ -34,103 +34,60 @@ struct Attention {
         for (const char* name : {"q", "k", "v", "o"})
             s.parameter({.name = name, .shape = {d, d, 1, 1}, .rank = 2, .fan_in = d});
         s.out = s.in[0];
-        for (int i = 0; i < 4; ++i) s.note(t * d);  // q, k, v and the context
-        s.note(heads * t * t);                      // the probabilities
+        s.note(3 * t * d);      // q, k, v, side by side in each row
+        s.note(t * d);          // the context
+        s.note(heads * t * t);  // the probabilities
         s.backward_reads = Reads::x;
         const auto n = static_cast<double>(t), w = static_cast<double>(d);
         s.flops = 8 * n * w * w + 4 * n * n * w;
     }
+    // Wq, Wk and Wv lie one behind the other, so they are one matrix.
     template <class R>
     void forward(const Pass<R>& p) const {
-        const Places at(*this, p);
-        const R *q = p.note(0), *k = p.note(1), *v = p.note(2);
-        R *context = p.note(3), *chances = p.note(4);
-        for (std::size_t part = 0; part < 3; ++part)
-            p.on->affine({p.x(), nullptr, {}}, p.weight(part), nullptr, p.note(part), at.rows, at.d, at.d);
-        at.each_head([&](std::size_t from, std::size_t head) {
-            for (std::size_t t = 0; t < at.t; ++t) {
-                R* c = chances + (head * at.t + t) * at.t;
-                const std::size_t seen = causal ? t + 1 : at.t;
-                R most = -std::numeric_limits<R>::infinity(), sum = 0;
-                for (std::size_t s = 0; s < seen; ++s)
-                    most = std::max(most, c[s] = at.dot(q + from, t, k + from, s) * at.template scale<R>());
-                for (std::size_t s = 0; s < seen; ++s) sum += c[s] = std::exp(c[s] - most);
-                for (std::size_t s = 0; s < at.t; ++s) c[s] = s < seen ? c[s] / sum : R(0);
-                for (std::size_t j = 0; j < at.each; ++j) {
-                    R mixed = 0;
-                    for (std::size_t s = 0; s < seen; ++s) mixed += c[s] * v[from + s * at.d + j];
-                    context[from + t * at.d + j] = mixed;
-                }
-            }
+        const std::size_t d = p.in().width(), rows = p.batch * p.in().positions();
+        R *context = p.note(1), *chances = p.note(2);
+        const R* qkv = p.note(0);
+        p.on->affine({.matrix = p.x(), .sequence = true}, p.weight(0), nullptr, p.note(0), rows, d, 3 * d);
+        each_head(p, [&](std::size_t from, std::size_t to, std::size_t seen, const kernels::Head& h) {
+            kernels::attention_chances(qkv + from, qkv + from + d, chances + seen, h);
+            kernels::attention_context(static_cast<const R*>(chances) + seen, qkv + from + 2 * d, context + to, d, h);
         });
-        p.on->affine({context, nullptr, {}}, p.weight(3), nullptr, p.y, at.rows, at.d, at.d);
+        p.on->affine({.matrix = context, .sequence = true}, p.weight(3), nullptr, p.y, rows, d, d);
     }
     template <class R>
     void backward(const Pass<R>& p) const {
-        const Places at(*this, p);
-        const R *q = p.note(0), *k = p.note(1), *v = p.note(2), *context = p.note(3), *chances = p.note(4);
-        if (p.dw) p.on->affine_weight_gradient(p.dy, {context, nullptr, {}}, p.slope(3), nullptr, at.rows, at.d, at.d);
-        const Scratch<R> dcontext(at.n), slopes(3 * at.n), dc(at.t);
-        p.on->affine_input_gradient(p.dy, p.weight(3), dcontext.data(), at.rows, at.d, at.d);
-        std::fill_n(slopes.data(), slopes.size(), R(0));
-        R *dq = slopes.data(), *dk = dq + at.n, *dv = dk + at.n;
-        at.each_head([&](std::size_t from, std::size_t head) {
-            for (std::size_t t = 0; t < at.t; ++t) {
-                const R* c = chances + (head * at.t + t) * at.t;
-                const std::size_t seen = causal ? t + 1 : at.t;
-                R along = 0;
-                for (std::size_t s = 0; s < seen; ++s)
-                    along += c[s] * (dc[s] = at.dot(static_cast<const R*>(dcontext.data()) + from, t, v + from, s));
-                for (std::size_t s = 0; s < seen; ++s) {
-                    const R dscore = c[s] * (dc[s] - along) * at.template scale<R>();
-                    for (std::size_t j = 0; j < at.each; ++j) {
-                        const std::size_t here = from + t * at.d + j, there = from + s * at.d + j;
-                        dq[here] += dscore * k[there];
-                        dk[there] += dscore * q[here];
-                        dv[there] += c[s] * dcontext[here];
-                    }
-                }
-            }
+        const std::size_t d = p.in().width(), rows = p.batch * p.in().positions();
+        const R *qkv = p.note(0), *context = p.note(1), *chances = p.note(2);
+        if (p.dw)
+            p.on->affine_weight_gradient(p.dy, {.matrix = context, .sequence = true}, p.slope(3), nullptr, rows, d, d);
+        const Scratch<R> dcontext(rows * d), slopes(3 * rows * d);
+        p.on->affine_input_gradient(p.dy, p.weight(3), dcontext.data(), rows, d, d);
+        each_head(p, [&](std::size_t from, std::size_t to, std::size_t seen, const kernels::Head& h) {
+            R* own = slopes.data() + from;
+            kernels::attention_back(qkv + from, qkv + from + d, qkv + from + 2 * d, chances + seen,
+                                    static_cast<const R*>(dcontext.data()) + to, d, own, own + d, own + 2 * d, h);
         });
-        const Scratch<R> more(p.dx() ? at.n : 0);
-        for (std::size_t part = 0; part < 3; ++part) {
-            const R* d = slopes.data() + part * at.n;
-            if (p.dw)
-                p.on->affine_weight_gradient(d, {p.x(), nullptr, {}}, p.slope(part), nullptr, at.rows, at.d, at.d);
-            if (!p.dx()) continue;
-            p.on->affine_input_gradient(d, p.weight(part), part == 0 ? p.dx() : more.data(), at.rows, at.d, at.d);
-            if (part > 0) kernels::axpy(R(1), static_cast<const R*>(more.data()), p.dx(), at.n);
-        }
+        if (p.dw)
+            p.on->affine_weight_gradient(slopes.data(), {.matrix = p.x(), .sequence = true}, p.slope(0), nullptr, rows,
+                                         d, 3 * d);
+        if (p.dx()) p.on->affine_input_gradient(slopes.data(), p.weight(0), p.dx(), rows, d, 3 * d);
     }
 
 private:
-    struct Places {
-        std::size_t t, d, each, heads, rows, n;
-
-        template <class R>
-        Places(const Attention& a, const Pass<R>& p)
-            : t(p.in().positions()),
-              d(p.in().width()),
-              each(d / a.heads),
-              heads(a.heads),
-              rows(p.batch * t),
-              n(rows * d) {}
-        template <class R>
-        R scale() const {
-            return R(1) / std::sqrt(static_cast<R>(each));
-        }
-        template <class R>
-        R dot(const R* a, std::size_t i, const R* b, std::size_t j) const {
-            R sum = 0;
-            for (std::size_t k = 0; k < each; ++k) sum += a[i * d + k] * b[j * d + k];
-            return sum;
-        }
-        // f(where a head of an example begins, its number)
-        template <class F>
-        void each_head(const F& f) const {
-            for (std::size_t h = 0; h < rows / t * heads; ++h) f(h / heads * t * d + h % heads * each, h);
-        }
-    };
+    // f(where a head begins among q, where in the context, where its probabilities begin, the head) for each of each
+    // example; examples are handed to a crew.
+    template <class R, class F>
+    void each_head(const Pass<R>& p, const F& f) const {
+        const std::size_t t = p.in().positions(), d = p.in().width();
+        const kernels::Head h{t, d / heads, 3 * d, causal};
+        const auto example = [&](std::size_t e) {
+            for (std::size_t i = 0; i < heads; ++i)
+                f(e * t * 3 * d + i * h.width, e * t * d + i * h.width, (e * heads + i) * t * t, h);
+        };
+        constexpr std::size_t large = std::size_t{1} << 21;  // multiply-adds that are worth a crew (kernels/backend.hpp)
+        if (p.batch * t * t * d >= large) return Crew::for_each(p.batch, example);
+        for (std::size_t e = 0; e < p.batch; ++e) example(e);
+    }
 };
 
 // Whole numbers below `words` become rows of `width` numbers. The first layer of a network reads them as bytes or whole
@@ -158,7 +115,7 @@ struct Embedding {
         for (std::size_t row = 0; row < p.batch * t; ++row) {
             R* to = p.y + row * width;
             std::copy_n(p.weight(0) + word(p, row) * width, width, to);
-            for (std::size_t j = 0; positions && j < width; ++j) to[j] += p.weight(1)[row % t * width + j];
+            if (positions) kernels::axpy(R(1), p.weight(1) + row % t * width, to, width);
         }
     }
     // No number below has a slope in what a word means.
@@ -168,11 +125,10 @@ struct Embedding {
         if (!p.dw) return;
         const std::size_t t = p.in().size();
         std::fill_n(p.dw, p.spec->parameters, R(0));
-        for (std::size_t row = 0; row < p.batch * t; ++row)
-            for (std::size_t j = 0; j < width; ++j) {
-                p.slope(0)[word(p, row) * width + j] += p.dy[row * width + j];
-                if (positions) p.slope(1)[row % t * width + j] += p.dy[row * width + j];
-            }
+        for (std::size_t row = 0; row < p.batch * t; ++row) {
+            kernels::axpy(R(1), p.dy + row * width, p.slope(0) + word(p, row) * width, width);
+            if (positions) kernels::axpy(R(1), p.dy + row * width, p.slope(1) + row % t * width, width);
+        }
     }
 
 private:

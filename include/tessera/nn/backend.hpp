@@ -18,6 +18,7 @@ struct Rows {
     const R* matrix = nullptr;
     const R* const* table = nullptr;
     kernels::ByteRows bytes{};
+    bool sequence = false;  // positions of sequences: there are many, and kernels for many may be taken
 
     // f(matrix), f(table) or f(bytes)
     template <class F>
@@ -40,6 +41,8 @@ public:
                         std::size_t out) const = 0;
     virtual void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in,
                                        std::size_t out) const = 0;
+    // Whether it is our kernels, in float: then a layer may pack a matrix that it multiplies by again and again.
+    virtual bool packs() const = 0;
     virtual void affine_weight_gradient(const R* dy, const Rows<R>& x, R* dw, R* dbias, std::size_t batch,
                                         std::size_t in, std::size_t out) const = 0;
     // Gradient and update in one pass over w and the biases behind it.
@@ -57,28 +60,45 @@ template <class R, class B>
 class BackendOf final : public Backend<R> {
     template <class X>
     static constexpr bool reads = requires(X x, const R* w, R* y, std::size_t n) { B::affine(x, w, w, y, n, n, n); };
+    static constexpr bool sequences = requires(const R* x, R* y, std::size_t n) {
+        B::sequence_affine(x, x, x, y, n, n, n);
+    };
+    // Rows of sequences that lie in memory.
+    static bool apart(const Rows<R>& x) { return sequences && x.sequence && !x.bytes.examples; }
 
 public:
     bool reads_rows() const override { return reads<const R* const*>; }
     bool reads_bytes() const override { return std::is_same_v<R, float> && reads<kernels::ByteRows>; }
     void affine(const Rows<R>& x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
                 std::size_t out) const override {
+        if constexpr (sequences)
+            if (apart(x) && x.matrix && !x.table) return B::sequence_affine(x.matrix, w, bias, y, batch, in, out);
         with(x, [&](auto rows) { B::affine(rows, w, bias, y, batch, in, out); });
     }
+    bool packs() const override { return sequences; }
     void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in,
                                std::size_t out) const override {
         B::affine_input_gradient(dy, w, dx, batch, in, out);
     }
     void affine_weight_gradient(const R* dy, const Rows<R>& x, R* dw, R* dbias, std::size_t batch, std::size_t in,
                                 std::size_t out) const override {
+        if constexpr (sequences)
+            if (apart(x)) return B::sequence_weight_gradient(dy, source(x, in), dw, dbias, batch, in, out);
         with(x, [&](auto rows) { B::affine_weight_gradient(dy, rows, dw, dbias, batch, in, out); });
     }
     void affine_update(const R* dy, const Rows<R>& x, R* w, std::size_t batch, std::size_t in, std::size_t out,
                        const kernels::UpdatePulls<R>& pulls, const kernels::UpdateNumbers<R>& numbers) const override {
+        if constexpr (sequences)
+            if (apart(x)) return B::sequence_update(dy, source(x, in), w, batch, in, out, pulls, numbers);
         with(x, [&](auto rows) { B::affine_update(dy, rows, w, batch, in, out, pulls, numbers); });
     }
 
 private:
+    static kernels::PanelSource source(const Rows<R>& x, std::size_t in)
+        requires(sequences)
+    {
+        return {.b = x.matrix, .table = x.table, .bk = in};
+    }
     template <class F>
     static void with(const Rows<R>& x, const F& f) {
         x.visit([&](const auto& rows) {

@@ -35,12 +35,12 @@ struct Linear {
     }
     template <class R>
     void forward(const Pass<R>& p) const {
-        p.on->affine(p.rows, p.w, bias ? p.weight(1) : nullptr, p.y, rows(p), p.in().width(), outputs);
+        p.on->affine(read(p), p.w, bias ? p.weight(1) : nullptr, p.y, rows(p), p.in().width(), outputs);
     }
     template <class R>
     void backward(const Pass<R>& p) const {
         if (p.dw)
-            p.on->affine_weight_gradient(p.dy, p.rows, p.dw, bias ? p.slope(1) : nullptr, rows(p), p.in().width(),
+            p.on->affine_weight_gradient(p.dy, read(p), p.dw, bias ? p.slope(1) : nullptr, rows(p), p.in().width(),
                                          outputs);
         if (p.dx()) p.on->affine_input_gradient(p.dy, p.w, p.dx(), rows(p), p.in().width(), outputs);
     }
@@ -48,10 +48,10 @@ struct Linear {
     void step(const Pass<R>& p, R* w, const Update<R>& u) const {
         if (p.dx()) p.on->affine_input_gradient(p.dy, p.w, p.dx(), rows(p), p.in().width(), outputs);
         if (bias) {
-            p.on->affine_update(p.dy, p.rows, w, rows(p), p.in().width(), outputs, u.pulls, u.numbers);
+            p.on->affine_update(p.dy, read(p), w, rows(p), p.in().width(), outputs, u.pulls, u.numbers);
         } else {
             const Scratch<R> dw(p.spec->parameters);
-            p.on->affine_weight_gradient(p.dy, p.rows, dw.data(), nullptr, rows(p), p.in().width(), outputs);
+            p.on->affine_weight_gradient(p.dy, read(p), dw.data(), nullptr, rows(p), p.in().width(), outputs);
             u(w, dw.data(), dw.size());
         }
     }
@@ -75,6 +75,12 @@ struct Linear {
 private:
     static constexpr std::size_t most = static_cast<std::size_t>(-1) / 64;
 
+    template <class R>
+    static Rows<R> read(const Pass<R>& p) {
+        Rows<R> rows = p.rows;
+        rows.sequence |= p.in().positions() > 1;
+        return rows;
+    }
     template <class R>
     static std::size_t rows(const Pass<R>& p) {
         return p.batch * p.in().positions();

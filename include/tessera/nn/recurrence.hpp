@@ -31,6 +31,7 @@
 
 #include <tessera/contracts/routable.hpp>
 #include <tessera/core/arena.hpp>
+#include <tessera/kernels/recurrent.hpp>
 #include <tessera/kernels/vector.hpp>
 #include <tessera/nn/joint.hpp>
 #include <tessera/nn/layer.hpp>
@@ -47,31 +48,25 @@ struct LstmCore {
     constexpr std::size_t shown() const { return hidden; }
     template <class R>
     void forward(const R* g, const R* before, R* after) const {
-        for (std::size_t j = 0; j < hidden; ++j) {
-            const R cell = sigmoid(g[hidden + j]) * before[hidden + j] + sigmoid(g[j]) * std::tanh(g[2 * hidden + j]);
-            after[hidden + j] = cell;
-            after[j] = sigmoid(g[3 * hidden + j]) * std::tanh(cell);
-        }
+        const Scratch<R> gates(4 * hidden);
+        std::copy_n(g, gates.size(), gates.data());
+        kernels::lstm_step(gates.data(), nullptr, before + hidden, after + hidden, after, alone<R>());
     }
     template <class R>
     void backward(const R* g, const R* before, const R* after, const R* dafter, R* dg, R* dbefore) const {
-        for (std::size_t j = 0; j < hidden; ++j) {
-            const R i = sigmoid(g[j]), f = sigmoid(g[hidden + j]), c = std::tanh(g[2 * hidden + j]),
-                    o = sigmoid(g[3 * hidden + j]), bent = std::tanh(after[hidden + j]);
-            const R dcell = dafter[hidden + j] + dafter[j] * o * (1 - bent * bent);
-            dg[j] = dcell * c * i * (1 - i);
-            dg[hidden + j] = dcell * before[hidden + j] * f * (1 - f);
-            dg[2 * hidden + j] = dcell * i * (1 - c * c);
-            dg[3 * hidden + j] = dafter[j] * bent * o * (1 - o);
-            dbefore[j] = 0;
-            dbefore[hidden + j] = dcell * f;
-        }
+        const Scratch<R> gates(4 * hidden), again(2 * hidden);
+        std::copy_n(g, gates.size(), gates.data());
+        kernels::lstm_step(gates.data(), nullptr, before + hidden, again.data(), again.data() + hidden, alone<R>());
+        std::fill_n(dbefore, hidden, R(0));
+        std::copy_n(dafter + hidden, hidden, dbefore + hidden);
+        kernels::lstm_step_back(static_cast<const R*>(gates.data()), before + hidden, after + hidden, dafter, nullptr,
+                                dbefore + hidden, dg, alone<R>());
     }
 
 private:
     template <class R>
-    static R sigmoid(R v) {
-        return R(1) / (R(1) + std::exp(-v));
+    kernels::LstmStep<R> alone() const {
+        return {.rows = 1, .hidden = hidden, .gates_apart = 4 * hidden, .apart = hidden};
     }
 };
 
@@ -401,6 +396,7 @@ private:
                     p.example = 0;
                 }
                 p.batch = all;
+                p.rows.sequence = true;
                 p.dy = rows(k + 1, 0);
                 p.dw = run.p.dw + run.first[k];
                 layer.backward(p);

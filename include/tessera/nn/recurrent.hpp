@@ -4,17 +4,59 @@
 //
 //   i, f, o = sigmoid(W x_t + b + U h_(t-1) + c)   g = tanh(...)   cell_t = f cell_(t-1) + i g   h_t = o tanh(cell_t)
 //
-// The half that reads x is one product over all steps, and so are all weight gradients; only U h goes step by step.
+// The half that reads x is one product over all steps, and so are all weight gradients; only U h goes step by step, by
+// a U that is packed once.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
+#include <type_traits>
 
 #include <tessera/core/arena.hpp>
+#include <tessera/kernels/panels.hpp>
+#include <tessera/kernels/recurrent.hpp>
 #include <tessera/nn/layer.hpp>
 
 namespace tessera::nn {
+
+// One matrix that few rows at a time are multiplied by, again and again: y = x w^T, or the gradient dx = dy w. w is
+// [out][in]; rows of what it reads lie `apart` numbers apart, those of what it writes one behind the other.
+template <class R>
+class Repeated {
+    static constexpr bool narrow = std::is_same_v<R, float>;
+
+public:
+    Repeated(const Backend<R>& on, const R* w, std::size_t in, std::size_t out, bool gradient)
+        : on_(&on), w_(w), in_(in), out_(out), gradient_(gradient), room_(on.packs() ? depth() * padded() : 0) {
+        if constexpr (narrow)
+            if (room_.size() > 0)
+                kernels::pack_panels({.b = w, .bk = gradient ? in : 1, .bj = gradient ? 1 : in}, depth(), columns(),
+                                     room_.data());
+    }
+    void operator()(const R* x, std::size_t apart, R* y, std::size_t rows) const {
+        if constexpr (narrow)
+            if (room_.size() > 0)
+                return kernels::panel_products(x, apart, {}, room_.data(), nullptr, y, columns(), rows, depth(),
+                                               columns());
+        const Scratch<R> together(rows * depth());
+        for (std::size_t i = 0; i < rows; ++i) std::copy_n(x + i * apart, depth(), together.data() + i * depth());
+        if (gradient_) on_->affine_input_gradient(together.data(), w_, y, rows, in_, out_);
+        else on_->affine({together.data(), nullptr, {}}, w_, nullptr, y, rows, in_, out_);
+    }
+
+private:
+    std::size_t depth() const { return gradient_ ? out_ : in_; }
+    std::size_t columns() const { return gradient_ ? in_ : out_; }
+    std::size_t padded() const {
+        return (columns() + kernels::widest_panel - 1) / kernels::widest_panel * kernels::widest_panel;
+    }
+
+    const Backend<R>* on_;
+    const R* w_;
+    std::size_t in_, out_;
+    bool gradient_;
+    Scratch<R> room_;
+};
 
 struct Lstm {
     std::size_t hidden = 1;
@@ -39,72 +81,55 @@ struct Lstm {
     }
     template <class R>
     void forward(const Pass<R>& p) const {
-        const std::size_t steps = p.in().positions(), in = p.in().width(), all = 4 * hidden;
+        const std::size_t steps = p.in().positions(), in = p.in().width(), all = 4 * hidden, rows = p.batch * steps;
         R *gates = p.note(0), *cells = p.note(1);
-        p.on->affine({p.x(), nullptr, {}}, p.weight(0), p.weight(2), gates, p.batch * steps, in, all);
-        const Scratch<R> h(p.batch * hidden), recurrent(p.batch * all);
-        std::fill_n(h.data(), h.size(), R(0));
+        const Scratch<R> bias(all), more(p.batch * all);
+        for (std::size_t j = 0; j < all; ++j) bias[j] = p.weight(2)[j] + p.weight(3)[j];
+        p.on->affine({.matrix = p.x(), .sequence = true}, p.weight(0), bias.data(), gates, rows, in, all);
+        const Repeated<R> recurrent(*p.on, p.weight(1), hidden, all, false);
         for (std::size_t t = 0; t < steps; ++t) {
-            p.on->affine({h.data(), nullptr, {}}, p.weight(1), p.weight(3), recurrent.data(), p.batch, hidden, all);
-            for (std::size_t b = 0; b < p.batch; ++b) {
-                const std::size_t row = b * steps + t;
-                R* gate = gates + row * all;
-                for (std::size_t j = 0; j < all; ++j) gate[j] += recurrent[b * all + j];
-                for (std::size_t j = 0; j < hidden; ++j) {
-                    R &i = gate[j], &f = gate[hidden + j], &g = gate[2 * hidden + j], &o = gate[3 * hidden + j];
-                    i = sigmoid(i), f = sigmoid(f), g = std::tanh(g), o = sigmoid(o);
-                    R& cell = cells[row * hidden + j];
-                    cell = i * g + (t > 0 ? f * cells[(row - 1) * hidden + j] : R(0));
-                    p.y[row * hidden + j] = h[b * hidden + j] = o * std::tanh(cell);
-                }
-            }
+            const bool first = t == 0;
+            if (!first) recurrent(p.y + (t - 1) * hidden, steps * hidden, more.data(), p.batch);
+            kernels::lstm_step(gates + t * all, first ? nullptr : static_cast<const R*>(more.data()),
+                               first ? nullptr : static_cast<const R*>(cells + (t - 1) * hidden), cells + t * hidden,
+                               p.y + t * hidden, one_step(p));
         }
     }
     template <class R>
     void backward(const Pass<R>& p) const {
         const std::size_t steps = p.in().positions(), in = p.in().width(), all = 4 * hidden, rows = p.batch * steps;
-        const Scratch<R> dgates(rows * all), before(rows * hidden), dcell(p.batch * hidden), dh(p.batch * hidden),
-            step(p.batch * all);
-        std::fill_n(dcell.data(), dcell.size(), R(0));
-        std::fill_n(dh.data(), dh.size(), R(0));
+        const R *gates = p.note(0), *cells = p.note(1);
+        const Scratch<R> dgates(rows * all), dcells(p.batch * hidden), more(p.batch * hidden);
+        std::fill_n(dcells.data(), dcells.size(), R(0));
+        const Repeated<R> back(*p.on, p.weight(1), hidden, all, true);
         for (std::size_t t = steps; t-- > 0;) {
-            for (std::size_t b = 0; b < p.batch; ++b)
-                back(p, b * steps + t, t > 0, b, dgates.data(), before.data(), dcell.data(), dh.data());
-            for (std::size_t b = 0; b < p.batch; ++b)
-                std::copy_n(dgates.data() + (b * steps + t) * all, all, step.data() + b * all);
-            p.on->affine_input_gradient(step.data(), p.weight(1), dh.data(), p.batch, hidden, all);
+            const bool first = t == 0, last = t + 1 == steps;
+            if (!last) back(dgates.data() + (t + 1) * all, steps * all, more.data(), p.batch);
+            kernels::lstm_step_back(gates + t * all, first ? nullptr : cells + (t - 1) * hidden, cells + t * hidden,
+                                    p.dy + t * hidden, last ? nullptr : static_cast<const R*>(more.data()),
+                                    dcells.data(), dgates.data() + t * all, one_step(p));
         }
         if (p.dw) {
-            p.on->affine_weight_gradient(dgates.data(), {p.x(), nullptr, {}}, p.slope(0), p.slope(2), rows, in, all);
-            p.on->affine_weight_gradient(dgates.data(), {before.data(), nullptr, {}}, p.slope(1), p.slope(3), rows,
-                                         hidden, all);
+            const Scratch<R> before(rows * hidden);
+            for (std::size_t b = 0; b < p.batch; ++b) {
+                R* to = before.data() + b * steps * hidden;
+                std::fill_n(to, hidden, R(0));
+                std::copy_n(p.y + b * steps * hidden, (steps - 1) * hidden, to + hidden);
+            }
+            p.on->affine_weight_gradient(dgates.data(), {.matrix = p.x(), .sequence = true}, p.slope(0), p.slope(2),
+                                         rows, in, all);
+            p.on->affine_weight_gradient(dgates.data(), {.matrix = before.data(), .sequence = true}, p.slope(1),
+                                         nullptr, rows, hidden, all);
+            std::copy_n(p.slope(2), all, p.slope(3));
         }
         if (p.dx()) p.on->affine_input_gradient(dgates.data(), p.weight(0), p.dx(), rows, in, all);
     }
 
 private:
     template <class R>
-    static R sigmoid(R v) {
-        return R(1) / (R(1) + std::exp(-v));
-    }
-    // Slopes of the gates of one row, from that of its hidden state and cell; `earlier`: a step came before it.
-    template <class R>
-    void back(const Pass<R>& p, std::size_t row, bool earlier, std::size_t b, R* dgates, R* before, R* dcells,
-              const R* dhidden) const {
-        const std::size_t all = 4 * hidden;
-        const R *gate = p.note(0) + row * all, *cells = p.note(1);
-        R *dgate = dgates + row * all, *dcell = dcells + b * hidden;
-        for (std::size_t j = 0; j < hidden; ++j) {
-            const R i = gate[j], f = gate[hidden + j], g = gate[2 * hidden + j], o = gate[3 * hidden + j];
-            const R dh = p.dy[row * hidden + j] + dhidden[b * hidden + j], bent = std::tanh(cells[row * hidden + j]);
-            const R dc = dcell[j] + dh * o * (1 - bent * bent);
-            dgate[j] = dc * g * i * (1 - i);
-            dgate[hidden + j] = (earlier ? dc * cells[(row - 1) * hidden + j] : R(0)) * f * (1 - f);
-            dgate[2 * hidden + j] = dc * i * (1 - g * g);
-            dgate[3 * hidden + j] = dh * bent * o * (1 - o);
-            dcell[j] = dc * f;
-            before[row * hidden + j] = earlier ? p.y[(row - 1) * hidden + j] : R(0);
-        }
+    kernels::LstmStep<R> one_step(const Pass<R>& p) const {
+        const std::size_t steps = p.in().positions();
+        return {.rows = p.batch, .hidden = hidden, .gates_apart = steps * 4 * hidden, .apart = steps * hidden};
     }
 };
 

@@ -8,6 +8,7 @@
 //   WordScores{words}   y_t = E x_t with the table E of an Embedding of that width; tie both and they share it
 //
 //   last_position()     what stands at the last one, as a vector
+//   last_word(padding)  what stands at the last word of the network's input that is no padding
 //   both_ways(inner)    inner on the sequence and another of its kind on the reverse, side by side
 #pragma once
 
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <utility>
 
+#include <tessera/kernels/vector.hpp>
 #include <tessera/nn/joint.hpp>
 #include <tessera/nn/layer.hpp>
 #include <tessera/nn/recipe.hpp>
@@ -47,16 +49,15 @@ namespace detail {
 // y = x + w, where w has `n` numbers that are used again and again.
 template <class R>
 void add_cyclic(const Pass<R>& p, std::size_t n) {
-    for (std::size_t at = 0; at < p.read(); at += n)
-        for (std::size_t j = 0; j < n; ++j) p.y[at + j] = p.x()[at + j] + p.w[j];
+    if (p.y != p.x()) std::copy_n(p.x(), p.read(), p.y);
+    for (std::size_t at = 0; at < p.read(); at += n) kernels::axpy(R(1), p.w, p.y + at, n);
 }
 template <class R>
 void add_cyclic_back(const Pass<R>& p, std::size_t n) {
     if (p.dx() && p.dx() != p.dy) std::copy_n(p.dy, p.read(), p.dx());
     if (!p.dw) return;
     std::fill_n(p.dw, n, R(0));
-    for (std::size_t at = 0; at < p.read(); at += n)
-        for (std::size_t j = 0; j < n; ++j) p.dw[j] += p.dy[at + j];
+    for (std::size_t at = 0; at < p.read(); at += n) kernels::axpy(R(1), p.dy + at, p.dw, n);
 }
 
 }  // namespace detail
@@ -146,12 +147,12 @@ struct WordScores {
     }
     template <class R>
     void forward(const Pass<R>& p) const {
-        p.on->affine({p.x(), nullptr, {}}, p.w, nullptr, p.y, rows(p), p.in().width(), words);
+        p.on->affine(read(p), p.w, nullptr, p.y, rows(p), p.in().width(), words);
     }
     template <class R>
     void backward(const Pass<R>& p) const {
         if (p.dw)
-            p.on->affine_weight_gradient(p.dy, {p.x(), nullptr, {}}, p.dw, nullptr, rows(p), p.in().width(), words);
+            p.on->affine_weight_gradient(p.dy, read(p), p.dw, nullptr, rows(p), p.in().width(), words);
         if (p.dx()) p.on->affine_input_gradient(p.dy, p.w, p.dx(), rows(p), p.in().width(), words);
     }
     template <class R>
@@ -161,6 +162,10 @@ struct WordScores {
     }
 
 private:
+    template <class R>
+    static Rows<R> read(const Pass<R>& p) {
+        return {.matrix = p.x(), .sequence = p.in().positions() > 1};
+    }
     template <class R>
     static std::size_t rows(const Pass<R>& p) {
         return p.batch * p.in().positions();
@@ -187,6 +192,52 @@ struct LastPosition {
     }
 };
 constexpr LastPosition last_position() { return {}; }
+
+// Of a sequence and the words it was made of, what stands at the last word that is not `padding`; at the first position
+// where all are.
+struct AtLastWord {
+    double padding = 0;
+
+    static constexpr Offers offers = offer::nothing;
+
+    constexpr void infer(Spec& s) const {
+        s.expect(s.inputs == 2 && s.in[0].rank == 2 && s.in[1].size() == s.in[0].positions(),
+                 "nn::AtLastWord: it reads a sequence and a word for each of its positions");
+        s.out = Shape(s.in[0].width());
+        s.backward_reads = Reads::x;
+    }
+    template <class R>
+    void forward(const Pass<R>& p) const {
+        const std::size_t n = p.in().width();
+        for (std::size_t e = 0; e < p.batch; ++e) std::copy_n(p.x() + place(p, e) * n, n, p.y + e * n);
+    }
+    template <class R>
+    void backward(const Pass<R>& p) const {
+        const std::size_t n = p.in().width();
+        if (p.dx(0)) std::fill_n(p.dx(0), p.read(), R(0));
+        if (p.dx(1)) std::fill_n(p.dx(1), p.batch * p.in(1).size(), R(0));  // no number below has a slope
+        for (std::size_t e = 0; p.dx(0) && e < p.batch; ++e) std::copy_n(p.dy + e * n, n, p.dx(0) + place(p, e) * n);
+    }
+
+private:
+    // The row of the last word of an example.
+    template <class R>
+    std::size_t place(const Pass<R>& p, std::size_t e) const {
+        const std::size_t steps = p.in().positions();
+        std::size_t t = steps - 1;
+        while (t > 0 && p.x(1)[e * steps + t] == static_cast<R>(padding)) --t;
+        return e * steps + t;
+    }
+};
+struct LastWord {
+    double padding;
+
+    template <class B>
+    constexpr int add(B& to, int v) const {
+        return to.put(AtLastWord{padding}, std::array{v, 0});
+    }
+};
+constexpr LastWord last_word(double padding = 0) { return {padding}; }
 
 // The second reads from the end to the beginning, and what it puts out is turned round again (torch: bidirectional).
 template <class Inner>
