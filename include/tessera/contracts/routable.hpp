@@ -12,8 +12,9 @@
 //                                                                        and example the chosen branch alone is run
 //
 // q0 comes from a Routing, which the model asks question by question and tells the gradients, last question first. A
-// block asks once for an example, or once for each of its positions (a cell at a time step). With a question it may show
-// what its branches have made by then; `Routes::shown` says how wide that is, so that a gate can have parameters for it.
+// block asks once for an example, or once for each of its positions (a cell at a time step). With a question it may
+// show what its branches have made by then; `Routes::shown` says how wide that is, so that a gate can have parameters
+// for it.
 #pragma once
 
 #include <array>

@@ -84,7 +84,7 @@ private:
             for (std::size_t i = 0; i < heads; ++i)
                 f(e * t * 3 * d + i * h.width, e * t * d + i * h.width, (e * heads + i) * t * t, h);
         };
-        constexpr std::size_t large = std::size_t{1} << 21;  // multiply-adds that are worth a crew (kernels/backend.hpp)
+        constexpr std::size_t large = std::size_t{1} << 21;  // multiply-adds worth a crew (kernels/backend.hpp)
         if (p.batch * t * t * d >= large) return Crew::for_each(p.batch, example);
         for (std::size_t e = 0; e < p.batch; ++e) example(e);
     }

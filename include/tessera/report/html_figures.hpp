@@ -89,7 +89,8 @@ inline std::string_view in_words(Metric quality) { return quality == Metric::r2 
 
 inline bool has(const RunRecord& run, Metric metric) {
     const auto of = [&](const Evaluation& e) { return e.metric == metric; };
-    return std::ranges::any_of(run.rounds, [&](const RoundRecord& r) { return std::ranges::any_of(r.evaluations, of); });
+    return std::ranges::any_of(run.rounds,
+                               [&](const RoundRecord& r) { return std::ranges::any_of(r.evaluations, of); });
 }
 inline bool has(const RunRecord& run, Which model) {
     const auto of_model = [&](const Evaluation& e) { return e.model == model; };

@@ -90,9 +90,8 @@ public:
         requires(!std::is_convertible_v<Vector, Vec<R>> && requires(const Vector& v) { v.size(); })
     Federation(M model, data::FederatedDataset clients, Me method, Settings settings, const Vector&, ClientData = {})
         : Federation(std::move(model), std::move(clients), std::move(method), settings) {
-        static_assert(std::is_convertible_v<Vector, Vec<R>>,
-                      "tessera::Federation: the initial vector is a tessera::Vec of the model's precision (real<M>), "
-                      "for example Vec<float>(v.begin(), v.end())");
+        static_assert(std::is_convertible_v<Vector, Vec<R>>, "tessera::Federation: the initial vector is a "
+                      "tessera::Vec of the model's precision (real<M>), for example Vec<float>(v.begin(), v.end())");
     }
 
     template <Sampler S, Executor E = exec::Serial>
@@ -485,11 +484,9 @@ private:
                         who + " has examples of " + std::to_string(share.examples->classes) +
                             " classes, the model has " + std::to_string(outputs) + " outputs");
     }
-
     void accept(const Examples& examples, [[maybe_unused]] bool labelled) const {
         if constexpr (JudgingModel<M>) setup_->model.accepts(examples, labelled);
     }
-
     std::unique_ptr<Arena> arena_;
     data::FederatedDataset data_;
     std::unique_ptr<const Setup<Me, M>> setup_;

@@ -237,8 +237,9 @@ consteval bool wears_masks() {
                   "tessera::Masked: masks are worn by methods whose messages are parameters: `send` gives the server's "
                   "w and a fold merges uploads {x, weight}, both by default");
     constexpr bool routes = requires { &Me::gate; };
-    static_assert(!routes, "tessera::Masked: this method routes examples between two copies of each block, and a sparse "
-                           "model is one list without blocks to choose from");
+    static_assert(!routes,
+                  "tessera::Masked: this method routes examples between two copies of each block, and a sparse model "
+                  "is one list without blocks to choose from");
     if constexpr (parameters && !routes) {
         constexpr bool understands = accepts_masks<std::remove_cvref_t<decltype(Me::fold)>>;
         static_assert(understands, "tessera::Masked: this aggregator does not understand rows with masks (Mean and "
