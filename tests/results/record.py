@@ -160,7 +160,7 @@ def main():
 
     # The record that is there can be read, and its lines are of runs that some table has or had.
     for each in results.Record(root / "docs" / "results.jsonl").read().lines.values():
-        assert each["run"].startswith("run --preset ") and each["values"] and set(each) >= {"facts", "version", "kernels", "commit"}, each
+        assert each["run"].startswith("run --") and each["values"] and set(each) >= {"facts", "version", "kernels", "commit"}, each
     print("tables are made of the record, and nothing is lost")
 
 
