@@ -19,6 +19,7 @@
 #include <tessera/core/reflect.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/nn/conv_zoo.hpp>
+#include <tessera/nn/resnet_zoo.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/uniform.hpp>
@@ -64,10 +65,8 @@ inline Net lenet() {  // LeNet5's list, with smaller windows
                                   nn::Linear{classes}));
 }
 inline Net resnet() {  // ResNet-8's list: three residual blocks, the second and third at half the size
-    using nn::recipe::BasicBlock;
-    return Net(picture, nn::chain(nn::Conv2d{.outputs = 4, .kernel = 3, .pad = 1, .bias = false}, nn::GroupNorm{2}, nn::Relu{},
-                                  BasicBlock{4, 1, 2}, BasicBlock{6, 2, 2}, BasicBlock{8, 2, 2}, nn::MeanPool{},
-                                  nn::Linear{classes}));
+    return Net(picture, nn::recipe::ResNet{
+                            .classes = classes, .blocks = {1, 1, 1, 0}, .width = 4, .norm = {.groups = {2, 2, 2, 2}}});
 }
 
 inline const Settings settings{.seed = 3, .batch = 8, .rounds = 5};

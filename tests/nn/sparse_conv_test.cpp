@@ -33,12 +33,16 @@ struct PlainRecipe {
 };
 template <class R>
 using Plain = Fixed<PlainRecipe, R>;
+constexpr auto normed(std::size_t channels, std::size_t kernel, std::size_t stride, std::size_t groups) {
+    return chain(Conv2d{.outputs = channels, .kernel = kernel, .stride = stride, .pad = kernel / 2, .bias = false}, GroupNorm{groups});
+}
 // Residual blocks with a stride, no biases, norms by rows between convolutions, a sum of blocks and rows, mean pools.
 struct ResidualRecipe {
     static constexpr Shape in = Shape(3, 8, 8);
     static constexpr auto layers =
         chain(Conv2d{.outputs = 4, .kernel = 3, .pad = 1, .bias = false}, GroupNorm{2}, Relu{},
-              recipe::BasicBlock{4, 1, 2}, recipe::BasicBlock{6, 2, 3},
+              residual(chain(normed(4, 3, 1, 2), Relu{}, normed(4, 3, 1, 2))), Relu{},
+              residual(chain(normed(6, 3, 2, 3), Relu{}, normed(6, 3, 1, 3)), normed(6, 1, 2, 3)), Relu{},
               residual(chain(Conv2d{.outputs = 6, .kernel = 1}, Relu{})), MeanPool{}, Linear{3});
 };
 template <class R>
