@@ -103,7 +103,7 @@ TEST_CASE("the logistic function and tanh keep their digits, near 0 and far away
         double sigmoid = 0, tangent = 0;
         for (std::size_t i = 0; i < n; ++i) {
             const double v = static_cast<double>(x[i]), s = 1 / (1 + std::exp(-v));
-            if (v > -87) sigmoid = std::max(sigmoid, std::abs(static_cast<double>(gates[i]) - s) / s);
+            if (v >= -87) sigmoid = std::max(sigmoid, std::abs(static_cast<double>(gates[i]) - s) / s);
             else CHECK(gates[i] <= 1.2e-38f);
             if (v != 0) tangent = std::max(tangent, std::abs(static_cast<double>(gates[2 * n + i]) / std::tanh(v) - 1));
         }
