@@ -61,7 +61,7 @@ inline std::string called(const Segment& s, std::span<const Renamed> names) {
     return std::string(own);
 }
 
-inline std::string listed(const std::vector<std::string>& all) {
+inline std::string first_names(const std::vector<std::string>& all) {
     constexpr std::size_t most = 8;
     std::string text;
     for (std::size_t i = 0; i < std::min(all.size(), most); ++i) text += (i > 0 ? ", " : "") + in_quotes(all[i]);
@@ -137,9 +137,9 @@ Weights<R> read_weights(const std::string& path, Layout layout, Vec<R> first, co
         if (!name.ends_with("num_batches_tracked")) result.extra.push_back(tensor->name);
     const bool leftover = !result.extra.empty() && !settings.ignore_extra;
     if (!missing.empty() || leftover)
-        throw IoError(path, (missing.empty() ? std::string() : "the model needs " + detail::listed(missing)) +
+        throw IoError(path, (missing.empty() ? std::string() : "the model needs " + detail::first_names(missing)) +
                                 (!missing.empty() && leftover ? "; " : "") +
-                                (leftover ? "the model has nothing called " + detail::listed(result.extra) : ""));
+                                (leftover ? "the model has nothing called " + detail::first_names(result.extra) : ""));
     return result;
 }
 

@@ -86,7 +86,7 @@ inline SparseTile best_tile(const SparseTaps& taps, std::size_t registers, std::
     SparseTile best;
     std::size_t least = ~std::size_t{0}, smallest = least;
     const auto whole = [](std::size_t n, std::size_t of) { return (n + of - 1) / of * of; };
-    for (const std::size_t runs : {4, 2, 1})
+    for (const std::size_t runs : {std::size_t{4}, std::size_t{2}, std::size_t{1}})
         for (std::size_t deep = 1; deep <= 4 && deep <= strips; deep *= 2) {
             const SparseTile t{registers, runs, deep};
             if (t.columns() == 0) continue;
