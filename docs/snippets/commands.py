@@ -4,7 +4,8 @@
 on synthetic data where Fashion-MNIST is not installed. Each must end with 0 and leave the files it names.
 
 Of the pages after --brief, commands run for one round on synthetic data in any case: what is checked is that the lab knows
-their words. Lines that show a usage ([flags], a choice) are passed over."""
+their words. Lines that show a usage ([flags], a choice) are passed over, and there also what only pictures or texts can be
+given to: tests/lab/images.py and text.py run those on data of their own."""
 import argparse
 import os
 import pathlib
@@ -18,6 +19,7 @@ FEW = {"--rounds": "2", "--eval-every": "1", "--seeds": "1,2"}
 NO_BYTES = {"--normalise": "none"}  # for synthetic numbers, of which a page may ask for what only bytes have
 SYNTHETIC = {"--data": "synthetic", "--partition": None, "--clients": "12", **NO_BYTES}  # None: the flag and its value go
 BRIEF = {"--data": "synthetic", "--partition": "natural", "--clients": "12", "--per-round": "2", "--batch": "5", "--rounds": "1"}
+PICTURES_OR_TEXTS = ("$D", "resnet8", "char-lstm", "generate")
 FILES = ("--json", "--report", "--csv", "--jsonl", "--models", "--trace")
 
 
@@ -77,6 +79,8 @@ def run_page(page, lab, brief=False):
         changes = {**FEW, **({} if brief or has_images(lab, folder) else SYNTHETIC)}
         for words in commands_of(page.read_text()):
             count += 1
+            if brief and any(word in PICTURES_OR_TEXTS for word in words):
+                continue
             words = briefly(words) if brief else with_values(words, changes)
             done = run_command(lab, words, folder)
             shown = "tessera-lab " + " ".join(words)
@@ -102,6 +106,8 @@ def self_test():
         assert briefly(["run", "--rounds", "90", "--stages", "a rounds=9"])[1:3] == ["--stages", "a rounds=1"]
         assert briefly(["run", "--normalise", "unit"])[1:3] == ["--normalise", "none"]
         found = run_page(page, "true"), run_page(page, "false", brief=True)
+        page.write_text("Text.\n\n    tessera-lab run --model resnet8\n")
+        assert not run_page(page, "false", brief=True) and run_page(page, "false")
         page.write_text("Text.\n")
         found += (run_page(page, "true"),)
         for complaints, expected in zip(found, ("is not written", "exit code 1", "no command")):

@@ -910,8 +910,8 @@ HASHES = {
     "perada/fmnist": "ff5f925b985bbbe0",
     "perada/fmnist-half": "c007d566b6a73dd7",
     "pfedbred/cifar10": "045529721c885e64",
-    "pfedbred/fmnist-dnn": "243bf2f50fe3d92c",
-    "pfedbred/fmnist-mclr": "247b7d51a73309f6",
+    "pfedbred/fmnist-dnn": "e7db98b4ad4512c2",
+    "pfedbred/fmnist-mclr": "982d5f797b0daac9",
 }
 
 
