@@ -73,7 +73,7 @@ TEST_CASE("one label in two frames by hand: three alignments") {
     CHECK(z == std::vector<double>{0, 0, 0, 0});
     // Nothing said: blanks alone. The blank may be another class, and labels that are not there are skipped.
     z = {std::log(0.6), std::log(0.4), std::log(0.3), std::log(0.7)};
-    CHECK(loss_of({}, spoken({-1}, 1, 2), z, 2) == doctest::Approx(-std::log(0.6 * 0.3)).epsilon(1e-14));
+    CHECK(loss_of({}, spoken({-1, -1}, 2, 2), z, 2) == doctest::Approx(-std::log(0.6 * 0.3)).epsilon(1e-14));
     z = {std::log(0.4), std::log(0.6), std::log(0.7), std::log(0.3)};
     CHECK(loss_of({.blank = 1}, spoken({-1, 0, -5}, 3, 2), z, 2) == doctest::Approx(-std::log(all)).epsilon(1e-14));
 }
