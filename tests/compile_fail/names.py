@@ -126,6 +126,7 @@ Form sparse(const tessera::Mask&, std::size_t, tessera::Arithmetic) const;""",
     "layer": ("nn/layer.hpp", "layer_is_spelt", "", {
         "step": "void step(int, int, int) const;",
         "factors": "int factors(int, int, int) const;",
+        "blocks": ("blocks_forward", "void blocks_forward(int) const; void blocks_backward(int) const;"),
         "mixes": ("mix_forward", "void mix_forward(int, int, int, int, int) const; void mix_backward(int, int, int, "
                                  "int, int) const;"),
     }),

@@ -156,7 +156,7 @@ TEST_CASE_TEMPLATE("sparse convolutions: an image's numbers depend on no batch, 
         for (const Layer& l : {Layer{{40, 8, 8, 3, 1, 1}, 50, 24}, Layer{{2, 28, 28, 5, 2, 1}, 50, 24}}) {
             const Given<R> g(l, 0.5, 50);
             const Numbers<R> all = computed(g);
-            for (const std::size_t hint : {1, 16, 50}) {
+            for (const std::size_t hint : {1u, 16u, 50u}) {
                 Layer one = l;
                 one.batch = 1;
                 Given<R> last(one, 0.5, hint);

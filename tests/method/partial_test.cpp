@@ -45,9 +45,9 @@ Numbers path(const Me& method, const Clients& clients, int rounds, Settings sett
     }
     return all;
 }
-template <template <class, class, class> class Method>
-auto with_rates(double v, double u) {
-    Method<scope::Head, rule::Sgd, fold::Mean> method;
+template <class Method>
+Method with_rates(double v, double u) {
+    Method method;
     method.order.v.rate = v;
     method.order.u.rate = u;
     return method;
@@ -68,16 +68,16 @@ struct InTurn {
 
 TEST_CASE("V-ALT-1 one full-batch step per phase on 1/2 (u + v - 1)^2") {
     const Clients one{{{1, 1}}};
-    CHECK(path(with_rates<FedAlt>(1, 1), one, 1) == Numbers{1, 0});
-    CHECK(path(with_rates<FedAlt>(0.5, 0.5), one, 1) == Numbers{0.5, 0.25});
-    CHECK(path(with_rates<FedAlt>(0.25, 0.25), one, 1) == Numbers{0.25, 0.1875});
-    CHECK(path(with_rates<FedSim>(1, 1), one, 4) == Numbers{1, 1, 0, 0, 1, 1, 0, 0});  // period 2
-    CHECK(path(with_rates<FedSim>(0.5, 0.5), one, 1) == Numbers{0.5, 0.5});
-    CHECK(path(with_rates<FedSim>(0.25, 0.25), one, 1) == Numbers{0.25, 0.25});
+    CHECK(path(with_rates<FedAlt<>>(1, 1), one, 1) == Numbers{1, 0});
+    CHECK(path(with_rates<FedAlt<>>(0.5, 0.5), one, 1) == Numbers{0.5, 0.25});
+    CHECK(path(with_rates<FedAlt<>>(0.25, 0.25), one, 1) == Numbers{0.25, 0.1875});
+    CHECK(path(with_rates<FedSim<>>(1, 1), one, 4) == Numbers{1, 1, 0, 0, 1, 1, 0, 0});  // period 2
+    CHECK(path(with_rates<FedSim<>>(0.5, 0.5), one, 1) == Numbers{0.5, 0.5});
+    CHECK(path(with_rates<FedSim<>>(0.25, 0.25), one, 1) == Numbers{0.25, 0.25});
 }
 
 TEST_CASE("V-ALT-2 two clients") {
-    auto method = with_rates<FedAlt>(0.5, 0.5);
+    auto method = with_rates<FedAlt<>>(0.5, 0.5);
     method.weights = Weigh::uniform;
     Federation<FedAlt<>, Coupled> run{
         {}, support::quadratic_data({{{1, 0}}, {{1, 2}}}), method, whole_batch, Numbers{0, 0}};
@@ -89,7 +89,7 @@ TEST_CASE("V-ALT-2 two clients") {
 
 TEST_CASE("weights count batches unless told otherwise") {
     const auto server = [](Weigh weights) {
-        auto method = with_rates<FedAlt>(0, 0.5);
+        auto method = with_rates<FedAlt<>>(0, 0.5);
         method.weights = weights;
         // Five examples in batches of two: three batches beside one. c = 0 leaves client 0 where it is.
         Federation<FedAlt<>, Coupled> run{{},
@@ -109,8 +109,8 @@ TEST_CASE("weights count batches unless told otherwise") {
 TEST_CASE("L-ALT-5 an objective that is a sum over the blocks: FedAlt is FedSim") {
     const Clients clients{{{1, 1}, {2, 0}}, {{0.5, -1}}, {{3, 2}, {1, 1}, {1, 0}}};
     const auto both = [&](auto model, Settings settings) {
-        const auto alt = path(with_rates<FedAlt>(0.3, 0.2), clients, 8, settings, model);
-        const auto sim = path(with_rates<FedSim>(0.3, 0.2), clients, 8, settings, model);
+        const auto alt = path(with_rates<FedAlt<>>(0.3, 0.2), clients, 8, settings, model);
+        const auto sim = path(with_rates<FedSim<>>(0.3, 0.2), clients, 8, settings, model);
         return same_bits(alt, sim);
     };
     CHECK(both(support::Separable{}, whole_batch));
@@ -120,8 +120,8 @@ TEST_CASE("L-ALT-5 an objective that is a sum over the blocks: FedAlt is FedSim"
 
 TEST_CASE("L-ALT-7 how the residual of a coupled quadratic shrinks") {
     for (const auto& [v, u] : {std::pair{0.5, 0.25}, {1.0, 0.5}, {0.3, 0.7}, {1.5, 0.1}}) {
-        const auto alt = path(with_rates<FedAlt>(v, u), {{{1, 4}}}, 6),
-                   sim = path(with_rates<FedSim>(v, u), {{{1, 4}}}, 6);
+        const auto alt = path(with_rates<FedAlt<>>(v, u), {{{1, 4}}}, 6),
+                   sim = path(with_rates<FedSim<>>(v, u), {{{1, 4}}}, 6);
         double expected_alt = -4, expected_sim = -4;
         for (std::size_t r = 0; r < 6; ++r) {
             expected_alt *= (1 - u) * (1 - v);
@@ -137,7 +137,7 @@ TEST_CASE("L-ALT-8 full personalization as a split is mean-regularised multi-tas
     const double lambda = 0.5, eta = 0.1;
     const Clients clients{{{1, 0}}, {{2, 3}}, {{0.5, -4}}};
     const auto gap = [&](double rate_u) {
-        auto method = with_rates<FedAlt>(eta, rate_u);
+        auto method = with_rates<FedAlt<>>(eta, rate_u);
         Federation<FedAlt<>, support::Full> run{
             {.slope = {lambda}}, support::quadratic_data(clients), method, whole_batch, Numbers{0, 0}};
         Numbers v{0, 0, 0};
@@ -163,7 +163,7 @@ TEST_CASE("L-ALT-9 without state the run is the same as long as nobody comes twi
     const auto run = [&](bool stateless, std::size_t rounds, std::size_t cohort) {
         Federation<FedAlt<>, Coupled> fed{{},
                                           support::quadratic_data(clients),
-                                          with_rates<FedAlt>(0.5, 0.5),
+                                          with_rates<FedAlt<>>(0.5, 0.5),
                                           {.seed = 3, .batch = 0, .rounds = 4, .stateless = stateless},
                                           Numbers{0.25, 0.5}};
         fed.run(rounds, InTurn{cohort});
@@ -182,7 +182,7 @@ TEST_CASE("L-ALT-9 without state the run is the same as long as nobody comes twi
 
 TEST_CASE("L-ALT-12 the linear schedule: round 0 does nothing, round aT is at full rate, round T does nothing") {
     const Clients clients{{{1, 1}}, {{1, 2}}};
-    auto method = with_rates<FedAlt>(0.5, 0.25), constant = method;
+    auto method = with_rates<FedAlt<>>(0.5, 0.25), constant = method;
     method.order.v.schedule.decay = method.order.u.schedule.decay = rule::Decay::linear;  // warm_up 0.1 of 10 rounds
     using Fed = Federation<FedAlt<>, Coupled>;
     const auto data = support::quadratic_data(clients);
@@ -215,7 +215,7 @@ TEST_CASE("L-ALT-12 the linear schedule: round 0 does nothing, round aT is at fu
 }
 
 TEST_CASE("the penalty holds v back without the factor 1/2, and a wrong one is refused") {
-    auto method = with_rates<FedAlt>(0.5, 0);
+    auto method = with_rates<FedAlt<>>(0.5, 0);
     method.order.penalty.strength = 0.25;
     // v -= 0.5 (v - 4 + 0.5 v), from 0
     CHECK(path(method, {{{1, 4}}}, 3) == Numbers{2, 0, 2.5, 0, 2.625, 0});

@@ -111,7 +111,7 @@ TEST_CASE("the table of convolutions knows what the dense kernel is") {
     const std::size_t weights = 64 * three.taps(), fives = 50 * five.taps();
     CHECK(kernels::winograd_pays<float>(three, 64));
     // A tenth always, everything never; Winograd's tiles are hard to beat; part of a register costs a whole one.
-    for (const std::size_t batch : {16, 32, 64}) {
+    for (const std::size_t batch : {16u, 32u, 64u}) {
         CHECK(pays(weights / 10, three, 64, batch));
         CHECK_FALSE(pays(weights / 2, three, 64, batch));
         CHECK(pays(fives / 2, five, 50, batch));
