@@ -237,7 +237,8 @@ SMALL = {
 }
 EXAMPLES = 3
 # A ReLU or a pool whose input is within rounding of a tie goes another way in one of both, and one number of some 50,000 moves the
-# slopes of a layer by 1e-3. What is computed wrongly is wrong in every draw of weights and examples.
+# slopes of a layer by 1e-3. A slope that is computed wrongly is wrong in every draw of weights and examples, so the first is taken
+# where slopes agree.
 DRAWS = 4
 
 
@@ -347,9 +348,10 @@ def held(only, program):
                 again = load_file(folder / "again.safetensors")
                 net.load_state_dict({k: torch.from_numpy(v) for k, v in again.items()}, strict=not any("num_batches" in k for k in net.state_dict()))
                 same = all(np.array_equal(again[k], v) for k, v in load_file(folder / "weights.safetensors").items() if k in again)
-                bad = not (logits < 1e-4 and off[worst] < 1e-4 and same)
-                if bad and draw + 1 < DRAWS:
+                wrong = not (logits < 1e-4 and same)  # in any draw: a tie moves no logit, and no byte of a file
+                if not wrong and off[worst] >= 1e-4 and draw + 1 < DRAWS:
                     continue
+                bad = wrong or not off[worst] < 1e-4
                 failed = failed or bad
                 print(f"{name:20} {sum(p.numel() for p in net.parameters()):>10,} parameters   logits {logits:.1e}   worst gradient "
                       f"{off[worst]:.1e} ({worst})   written again: {'the same' if same else 'OTHERS'}   draw {draw + 1}{'   WRONG' if bad else ''}")

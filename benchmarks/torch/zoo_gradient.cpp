@@ -79,13 +79,13 @@ void run(char** argv) {
     std::iota(ids.begin(), ids.end(), Index{0});
     const auto pool = data::Dataset::own(x, labels, classes);
     const Key draws(1);  // with keys for draws it is a training batch, so that batch norms take its statistics
-    const Batch<float> batch(pool.examples(), ids, {}, &draws);
+    const Batch<float> quiet(pool.examples(), ids), training(pool.examples(), ids, {}, &draws);
 
     const auto w =
         io::read_weights<float>(argv[3], layout, Vec<float>(dimension(layout)), {.names = zoo.names}).parameters;
     Vec<float> z(ids.size() * zoo.net.outputs()), g(w.size());
-    zoo.net.logits(w, batch, z);
-    zoo.net.gradient(w, batch, g);
+    zoo.net.logits(w, quiet, z);
+    zoo.net.gradient(w, training, g);
     io::write_safetensors(argv[4], {{io::NamedTensor::from<float>("logits", {ids.size(), zoo.net.outputs()}, z)}});
     io::write_weights<float>(argv[5], layout, g, zoo.names);
     io::write_weights<float>(argv[6], layout, w, zoo.names);
