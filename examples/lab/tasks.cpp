@@ -319,13 +319,19 @@ std::string data_in_words(const Options& o, const Clients& clients) {
         test += clients.data[k].test.size();
         validation += clients.data[k].validation.size();
     }
+    // Label-matched test sets may share examples: their sizes then add up to more than there are.
+    std::vector<bool> met(examples.size);
+    for (std::size_t k = 0; k < clients.data.size(); ++k)
+        for (const auto i : clients.data[k].test) met[i] = true;
+    const auto different = static_cast<std::size_t>(std::ranges::count(met, true));
     const auto count = [](std::size_t n, const char* one, const char* several) {
         return std::to_string(n) + " " + (n == 1 ? one : several);
     };
     std::string text = *o.data + ": " + count(clients.as_read.size(), "example", "examples") + " (" +
                        std::to_string(train) + " train, " +
                        (validation > 0 ? std::to_string(validation) + " validation, " : "") + std::to_string(test) +
-                       " test), " + count(examples.width, "feature", "features") + ", " +
+                       " test" + (different < test ? " of " + std::to_string(different) + " different examples" : "") +
+                       "), " + count(examples.width, "feature", "features") + ", " +
                        (examples.targets ? count(examples.targets_each, "real target", "real targets")
                                          : count(examples.classes, "class", "classes"));
     constexpr std::size_t told = 10;

@@ -136,6 +136,13 @@ def pairs_of_files(program, folder):
         expect("84 examples (60 train, 24 test)" in said and f"{clients} clients" in said and "(low, middle, high)" in said, said)
         few = lab(program, "run", "--data", f"{kind}:{files},client={folder}/train-who.{who}", "--rounds", "1")
         expect(few.returncode == 2 and "60 names for 84 examples; write client=TRAIN+TEST" in few.stderr, few.stderr)
+    # Label-matched test sets share examples; those of an IID split do not.
+    files = ",".join(str(folder / f"{part}-{what}.npy") for part in ("train", "test") for what in "xy")
+    for partition, shared in (("dirichlet:0.1", True), ("iid", False)):
+        said = ran(lab(program, "run", "--data", f"npy:{files}", "--partition", partition, "--clients", "4", "--per-round", "2",
+                       "--rounds", "1")).stdout.splitlines()[0]
+        counts = re.search(r"84 examples \(60 train, (\d+) test(?: of (\d+) different examples)?\)", said)
+        expect(counts and bool(counts[2]) == shared and (not shared or int(counts[2]) < min(int(counts[1]), 25)), said)
 
 
 def constants(program, folder):
