@@ -19,7 +19,7 @@ using namespace tessera;
 struct Median {
     static constexpr Offers offers{};
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         if (rows.empty()) return;
         Vec<real<M>> column(rows.size());
         const auto middle = column.begin() + static_cast<std::ptrdiff_t>(column.size() / 2);

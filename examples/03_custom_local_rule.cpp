@@ -27,7 +27,7 @@ struct Adam {
     };
 
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& batch,
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& batch,
                 const Terms<real<M>>& terms, Memory<real<M>>& memory) const {
         auto& [gradient, m, v, steps] = memory;
         gradient.resize(x.size()), m.resize(x.size()), v.resize(x.size());
@@ -37,8 +37,9 @@ struct Adam {
 
         const auto move = [&](std::size_t j) {
             double d = gradient[j];
-            if (terms.pull != 0) d += terms.pull * (x[j] - terms.toward[j]);  // FedProx, Ditto
-            if (!terms.also.empty()) d += terms.also[j];                      // SCAFFOLD, FedDyn
+            if (terms.prox_weight != 0)  // FedProx, Ditto
+                d += terms.prox_weight * (x[j] - terms.prox_center[j]);
+            if (!terms.linear.empty()) d += terms.linear[j];  // SCAFFOLD, FedDyn
             m[j] = b1 * m[j] + (1 - b1) * d;
             v[j] = b2 * v[j] + (1 - b2) * d * d;
             x[j] -= static_cast<real<M>>(rate * unbias * m[j] / (std::sqrt(v[j]) + tiny));

@@ -29,14 +29,15 @@ struct FedAdmm {
     template <class R> struct Change { Vec<R> sum; };  // of w_k + y_k / rho
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>&, Vec<R> w, std::size_t clients) const { return {w, clients}; }
+    Server<R> open(const Context<M>&, Vec<R> w, std::size_t clients) const { return {w, clients}; }
 
     template <class M, class R = real<M>>
-    Change<R> visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+    Change<R> visit(const Context<M>& at, Vec<R> w, Client<R>& me) const {
         start(me.w, *at.initial);  // the first time: where everybody began, at no price
         me.y.resize(w.size());
         auto x = w;
-        descend(at, x, at.epochs(epochs), local, {.toward = w, .pull = rho, .also = me.y});
+        const Terms<R> terms{.prox_center = w, .prox_weight = rho, .linear = me.y};
+        descend(at, x, at.epochs(epochs), local, terms);
         Change<R> change{Vec<R>(w.size())};
         for (std::size_t j = 0; j < w.size(); ++j) {
             const R away = x[j] - w[j];

@@ -25,7 +25,7 @@ struct Sphere {
     double radius = 0.05;
 
     template <class M, class R = real<M>>
-    void operator()(const Site<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>&,
+    void operator()(const Context<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>&,
                     Vec<R>& mu) const {
         const auto& g = prior::loss_gradient(at, w, b.last());
         double squares = 0;

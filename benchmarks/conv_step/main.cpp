@@ -89,7 +89,7 @@ private:
     }
     double error() {
         Vec<float> w = start_;
-        for (std::size_t s = 0; s < checked_steps; ++s) M{}.step(w, at<float>(s), Step<float>{.rate = rate});
+        for (std::size_t s = 0; s < checked_steps; ++s) M{}.fused_step(w, at<float>(s), Step<float>{.rate = rate});
         return bench::distance<float>(w, expected());
     }
     void time(benchmark::State& state) {
@@ -97,7 +97,7 @@ private:
         const M net;
         Vec<float> w = start_;
         std::size_t s = 0;
-        for (auto _ : state) net.step(w, at<float>(s++), Step<float>{.rate = rate});
+        for (auto _ : state) net.fused_step(w, at<float>(s++), Step<float>{.rate = rate});
         // Forward, both gradients, and no gradient in the pictures.
         const double first = net.graph().nodes[0].spec().flops;
         state.counters["flop"] = static_cast<double>(batch) * (3 * net.forward_flops() - first);

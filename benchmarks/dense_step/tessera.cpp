@@ -34,7 +34,7 @@ public:
         const Arena::Use use(arena_);
         kernels::active() = set_;
         const Batch<float> batch(examples_, std::span<const Index>(ids_).subspan(i * batch_, batch_));
-        model_.step(w_, batch, rule_);
+        model_.fused_step(w_, batch, rule_);
     }
 
 private:

@@ -96,7 +96,7 @@ private:
         const Arena::Use use(arena_);
         Vec<float> w = start_;
         std::size_t s = 0;
-        for (auto _ : state) net_.step(w, at<float>(s++, batch_), Step<float>{.rate = rate});
+        for (auto _ : state) net_.fused_step(w, at<float>(s++, batch_), Step<float>{.rate = rate});
         // Forward, both gradients, and no gradient in the pictures.
         state.counters["flop"] = static_cast<double>(batch_) * (3 * net_.forward_flops() - net_.graph().nodes[0].spec().flops);
         state.counters["room"] = static_cast<double>(net_.room(batch_) * sizeof(float));

@@ -34,7 +34,7 @@ public:
         const Arena::Use use(arena_);
         kernels::active() = set_;
         Nothing nothing;
-        fold::Mean{}.fold(Site<AnyModel>{}, w_, Rows<float>(rows_), nothing);
+        fold::Mean{}.fold(Context<AnyModel>{}, w_, Rows<float>(rows_), nothing);
     }
 
 private:

@@ -39,7 +39,7 @@ public:
         const std::size_t n = batch * channels * plane * plane;
         x_ = numbers(n, 1), dy_ = numbers(n, 2), y_.resize(n), dx_.resize(n);
         scale_ = numbers(channels, 3), shift_ = numbers(channels, 4);
-        notes_.resize(2 * s_.count), dscale_.resize(channels), dshift_.resize(channels),
+        saved_.resize(2 * s_.count), dscale_.resize(channels), dshift_.resize(channels),
             means_.resize(batch * channels);
         const std::string name = std::to_string(channels) + "@" + std::to_string(plane);
         const auto add = [&](const std::string& what, const auto& error, const auto& work) {
@@ -75,20 +75,20 @@ public:
 
 private:
     void forward() {
-        kernels::norm(x_.data(), scale_.data(), shift_.data(), y_.data(), notes_.data(), s_, 1e-5f, {.relu = true});
+        kernels::norm(x_.data(), scale_.data(), shift_.data(), y_.data(), saved_.data(), s_, 1e-5f, {.relu = true});
     }
     void backward() {
-        kernels::norm_gradient<float>(x_.data(), dy_.data(), scale_.data(), shift_.data(), notes_.data(), dx_.data(),
+        kernels::norm_gradient<float>(x_.data(), dy_.data(), scale_.data(), shift_.data(), saved_.data(), dx_.data(),
                                       dscale_.data(), dshift_.data(), channels_, s_, {.relu = true});
         done_ = true;
     }
     double off() {
-        std::vector<double> y(x_.size()), notes(notes_.size()), dx(x_.size()), dscale(channels_), dshift(channels_);
+        std::vector<double> y(x_.size()), saved(saved_.size()), dx(x_.size()), dscale(channels_), dshift(channels_);
         const auto x = wide(x_), dy = wide(dy_), scale = wide(scale_), shift = wide(shift_);
-        kernels::reference::norm(x.data(), scale.data(), shift.data(), y.data(), notes.data(), s_, 1e-5, true, false);
+        kernels::reference::norm(x.data(), scale.data(), shift.data(), y.data(), saved.data(), s_, 1e-5, true, false);
         double worst = bench::distance<float>(y_, y);
         if (!done_) return worst;
-        kernels::reference::norm_gradient(x.data(), dy.data(), scale.data(), shift.data(), notes.data(), dx.data(),
+        kernels::reference::norm_gradient(x.data(), dy.data(), scale.data(), shift.data(), saved.data(), dx.data(),
                                           dscale.data(), dshift.data(), s_, true, false);
         // Where y is 0 within rounding a slope may go either way: a handful of numbers of a million, none expected.
         worst = std::max(worst, bench::distance<float>(dscale_, dscale));
@@ -97,7 +97,7 @@ private:
 
     std::size_t channels_;
     kernels::NormShape s_;
-    Vec<float> x_, dy_, y_, dx_, scale_, shift_, notes_, dscale_, dshift_, means_;
+    Vec<float> x_, dy_, y_, dx_, scale_, shift_, saved_, dscale_, dshift_, means_;
     bool done_ = false;
 };
 

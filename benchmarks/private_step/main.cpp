@@ -68,15 +68,17 @@ struct Client {
     }
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
-    Site<M> site() { return {.model = &model, .examples = &examples, .ids = ids, .key = Key{1}, .batch = batch,
-                             .workspace = &workspace}; }
+    Context<M> context() {
+        return {
+            .model = &model, .examples = &examples, .ids = ids, .key = Key{1}, .batch = batch, .workspace = &workspace};
+    }
     Vec<float> start() { return initial_parameters(Net{}, Key{1}); }
 
     // Parameters after a pass.
     template <class Q>
     Vec<float> pass(const Q& rule) {
         auto w = start();
-        descend(site(), w, site().epochs(1), rule);
+        descend(context(), w, context().epochs(1), rule);
         return w;
     }
 };
@@ -95,7 +97,7 @@ void steps(const std::string& name, const Q& rule, Q silent, double tolerance) {
     bench::enter("private_step/" + name, tolerance, error, [=](benchmark::State& state) {
         const FlushDenormals flush;
         const Arena::Use use(client->arena);
-        const auto at = client->site();
+        const auto at = client->context();
         auto w = client->start();
         const auto all = at.epochs(1);
         auto step = walk(at, rule);

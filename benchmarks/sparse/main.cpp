@@ -143,11 +143,11 @@ public:
         })->Unit(benchmark::kMillisecond);
         bench::enter("search/dense_step/tessera", 0, [] { return 0.0; }, [this](benchmark::State& state) {
             const Arena::Use use(arena_);
-            const auto at = site();
+            const auto at = context();
             auto w = w_;
             const Step<float> step{.rate = 1e-6};
             const auto batches = at.epochs(1);
-            for (auto _ : state) net_.step(w, batches[0], step);
+            for (auto _ : state) net_.fused_step(w, batches[0], step);
         })->Unit(benchmark::kMillisecond);
         // Layers of 512 and more have this density, the last one and all biases are whole (5.3).
         add("0.50", 141.68);
@@ -172,13 +172,13 @@ private:
         }
         return mask;
     }
-    Site<Net> site() {
+    Context<Net> context() {
         return {.model = &net_, .examples = &data_.examples(), .ids = ids_, .key = Key{1}, .batch = batch,
                 .workspace = &space_};
     }
     template <class Objective>
     void train(const Objective& objective, Vec<float>& x) {
-        const auto at = site();
+        const auto at = context();
         descend(at.with(objective), x, at.epochs(5), rule::Sgd{.rate = 0.1, .weight_decay = 5e-4});
     }
     Vec<float> visit(const Mask& mask, Arithmetic how) {
@@ -189,7 +189,7 @@ private:
     }
     // A dense gradient of one batch and both selections, at the paper's first rate: half of the weights change places.
     Mask search(const nn::Sparse<Net>& sparse, const Vec<float>& packed, Mask mask) {
-        const auto at = site();
+        const auto at = context();
         const auto take = [&](Out<float> out) {
             sparse.full_gradient(packed, at.epochs(1, Pass::own)[0].evaluated(), out);
         };

@@ -108,7 +108,7 @@ private:
         const Arena::Use use(arena_);
         const auto batch = data_->first(batch_);
         const auto at = at_.with(objective_);
-        while (more()) step(at, x, batch, Step<float>{.rate = rate});
+        while (more()) take_step(at, x, batch, Step<float>{.rate = rate});
         kernels::active() = before;
     }
 
@@ -118,7 +118,7 @@ private:
     const Examples128* data_;
     std::size_t batch_;
     nn::Sparse<Net> objective_;
-    Site<Net> at_{};
+    Context<Net> at_{};
     Vec<float> start_;
 };
 

@@ -222,8 +222,12 @@ public:
 private:
     template <class Objective>
     void train(const Objective& objective, Vec<float>& x) {
-        const Site<Net> at{.model = &net_, .examples = &data_->examples(), .ids = ids_, .key = Key{1}, .batch = batch,
-                           .workspace = &space_};
+        const Context<Net> at{.model = &net_,
+                              .examples = &data_->examples(),
+                              .ids = ids_,
+                              .key = Key{1},
+                              .batch = batch,
+                              .workspace = &space_};
         descend(at.with(objective), x, at.epochs(5), rule::Sgd{.rate = 0.01, .weight_decay = 5e-4});
     }
     Vec<float> visit(const Mask& mask, Arithmetic how) {

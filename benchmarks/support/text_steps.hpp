@@ -74,14 +74,14 @@ private:
     template <class R>
     std::vector<double> trained(const tessera::nn::Network<R>& net) const {
         tessera::Vec<R> w(start_.begin(), start_.end());
-        for (std::size_t s = 0; s < checked_; ++s) net.step(w, at<R>(s), tessera::Step<R>{.rate = rate});
+        for (std::size_t s = 0; s < checked_; ++s) net.fused_step(w, at<R>(s), tessera::Step<R>{.rate = rate});
         return {w.begin(), w.end()};
     }
     void time(benchmark::State& state) {
         const tessera::Arena::Use use(arena_);
         tessera::Vec<float> w = start_;
         std::size_t s = 0;
-        for (auto _ : state) net_.step(w, at<float>(s++), tessera::Step<float>{.rate = rate});
+        for (auto _ : state) net_.fused_step(w, at<float>(s++), tessera::Step<float>{.rate = rate});
         state.counters["flop"] = static_cast<double>(batch) * 3 * net_.forward_flops();
     }
 

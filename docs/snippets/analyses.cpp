@@ -60,7 +60,7 @@ int main() {
     record.add(report::analysis::loss_deviation_on_union(class_losses_on_union<Which::personal>(run)));
     record.add(theory_table(theory_constants(run), 4));  // four clients a round
 
-    const Where own = on(run.setup().method.own, run.setup().model);
+    const Coordinates own = on(run.setup().method.own, run.setup().model);
     const std::size_t d = run.setup().initial.size(), personal = own.size(d);
     record.set("personal_parameters", personal);
     record.add(report::analysis::memory_estimate(d - personal, personal));

@@ -31,7 +31,7 @@ struct SharedFirst {
     Local v{}, u{};
     std::size_t epochs = 1;
 
-    void operator()(const auto& at, auto& w, const Where& own, const Where& common) const {
+    void operator()(const auto& at, auto& w, const Coordinates& own, const Coordinates& common) const {
         descend(at, w, at.epochs(epochs, Pass::shared), u, {.on = common});
         descend(at, w, at.epochs(epochs, Pass::own), v, {.on = own});
     }

@@ -42,7 +42,7 @@ struct SignSgd {
     };
 
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
                 Memory<real<M>>& memory) const {
         using R = real<M>;
         memory.m.resize(x.size());
@@ -52,8 +52,8 @@ struct SignSgd {
             for (std::size_t j = range.begin; j < range.end; ++j) {
                 if (terms.active && !(*terms.active)[j]) continue;
                 R d = memory.g[j];
-                if (terms.pull != 0) d += R(terms.pull) * (x[j] - terms.toward[j]);
-                if (!terms.also.empty()) d += terms.also[j];
+                if (terms.prox_weight != 0) d += R(terms.prox_weight) * (x[j] - terms.prox_center[j]);
+                if (!terms.linear.empty()) d += terms.linear[j];
                 const R m = memory.m[j] = R(momentum) * memory.m[j] + R(1 - momentum) * d;
                 x[j] -= R(rate) * static_cast<R>((m > 0) - (m < 0));
             }
@@ -72,7 +72,7 @@ struct SignSgd {
 struct Median {
     static constexpr Offers offers{};
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         if (rows.empty()) return;
         Vec<real<M>> column(rows.size());
         const auto middle = column.begin() + static_cast<std::ptrdiff_t>(column.size() / 2);
@@ -100,10 +100,10 @@ struct Bounded {
     };
 
     template <class M>
-    void around(const Site<M>&, Vec<real<M>>& w, auto&, auto&& inward) const {
+    void around(const Context<M>&, Vec<real<M>>& w, auto&, auto&& fold_inner) const {
         using R = real<M>;
         auto to = w;
-        inward(to);
+        fold_inner(to);
         for (std::size_t j = 0; j < w.size(); ++j) w[j] += std::clamp<R>(to[j] - w[j], R(-most), R(most));
     }
     void validate() const { detail::require(most > 0, "most must be positive, not " + std::to_string(most)); }
@@ -310,14 +310,16 @@ void rules() {
     const auto one = data::Dataset::regression({1}, {3});  // f(w) = (w - 3)^2 / 2
     const Index zero = 0;
     Workspace<double> workspace;
-    const Site<mine::Line<1>> at{.model = &line, .examples = &one.examples(), .ids = {&zero, 1}, .workspace = &workspace};
+    const Context<mine::Line<1>> at{
+        .model = &line, .examples = &one.examples(), .ids = {&zero, 1}, .workspace = &workspace};
     Vec<double> w{0};
     descend(at, w, at.epochs(5), mine::SignSgd{.rate = 0.25, .momentum = 0});
     const bool five_steps_up = w[0] == 1.25;
     // [/rule_test]
     expect("five steps of a quarter", five_steps_up);
     // [step_use]
-    auto step = walk(at, rule::Sgd{.rate = 0.5}, {.toward = w, .pull = 0.1});  // one step at a time; `w` must stay
+    auto step =
+        walk(at, rule::Sgd{.rate = 0.5}, {.prox_center = w, .prox_weight = 0.1});  // one step at a time; `w` must stay
     Vec<double> x{0};
     for (const auto b : at.epochs(2)) step(x, b);
     // [/step_use]
@@ -347,7 +349,7 @@ void folds() {
     const std::vector<Row<double>> rows{{x1}, {x2}, {x3}};
     Vec<double> w{0, 0};
     Nothing nothing;
-    fold_rows(mine::Median{}, Site<M>{}, w, Rows<double>(rows), nothing);
+    fold_rows(mine::Median{}, Context<M>{}, w, Rows<double>(rows), nothing);
     const bool medians = w == Vec<double>{2, 20};
     // [/fold_test]
     expect("medians by hand", medians);
@@ -386,7 +388,7 @@ void nets() {
     constexpr auto layers = nn::chain(nn::Linear{16}, mine::Tanh{}, nn::Dropout{.rate = 0.2}, nn::Linear{4});
     static_assert(nn::parameters(8, layers) == 8 * 16 + 16 + 16 * 4 + 4);
     const nn::Network<float> net(8, layers);
-    const Where head = on<scope::Head>(net);
+    const Coordinates head = on<scope::Head>(net);
     // [/nn_use]
     expect("the head is the last layer", head.size(dimension(net)) == 16 * 4 + 4);
     Federation<FedAvg<>, nn::Network<float>> run{net, clients(), {.local = {.rate = 0.1}}};

@@ -103,7 +103,7 @@ int main() {
     std::vector<Vec<float>> directions;
     for (Id k = 0; k < run.size(); ++k) {
         Workspace<float> workspace;
-        const auto at = run.setup().site(run.data()[k], k, run.rounds_done(), workspace);
+        const auto at = run.setup().context(run.data()[k], k, run.rounds_done(), workspace);
         directions.push_back(mh.envelope().gap(at, run.server().w, run.client(k)));  // mu_k(w) - theta_k
     }
     const double gce = report::coherence(std::span<const Vec<float>>(directions));

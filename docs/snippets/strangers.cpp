@@ -38,7 +38,7 @@ struct TrimmedMean {
     static constexpr Offers offers{};
     double share = 0.1;
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         const auto cut = static_cast<std::size_t>(share * static_cast<double>(rows.size()));
         Vec<real<M>> column(rows.size());
         for (std::size_t j = 0; j < w.size() && rows.size() > 2 * cut; ++j) {
@@ -70,13 +70,13 @@ struct FedProto {
     template <class R> using Upload = nn::Centroids<R>;
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>& hub, const Vec<R>&, std::size_t) const {
-        const std::size_t classes = hub.model->outputs();
-        return {{Vec<R>(classes * hub.model->feature_width()), Mask(classes)}};
+    Server<R> open(const Context<M>& context, const Vec<R>&, std::size_t) const {
+        const std::size_t classes = context.model->outputs();
+        return {{Vec<R>(classes * context.model->feature_width()), Mask(classes)}};
     }
     auto send(const auto& server, Id) const { return server.mean; }
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>& at, const nn::Centroids<R>& got, Client<R>& me) const {
+    Upload<R> visit(const Context<M>& at, const nn::Centroids<R>& got, Client<R>& me) const {
         const nn::Aligned<M> objective{at.model, &got, lambda};
         descend(at.with(objective), start(me.w, *at.initial), at.epochs(epochs), local);
         const std::size_t width = at.model->feature_width();
@@ -92,7 +92,7 @@ struct FedProto {
         return mine;
     }
     template <class M, class R = real<M>>
-    void merge(const Site<M>&, Server<R>& server, std::span<const Upload<R>> ups) const {
+    void merge(const Context<M>&, Server<R>& server, std::span<const Upload<R>> ups) const {
         const std::size_t classes = server.mean.known.size(), width = server.mean.rows.size() / classes;
         for (std::size_t c = 0; c < classes; ++c) {
             Vec<double> sum(width);
@@ -127,8 +127,8 @@ struct PersonalHead {
     template <class R> struct Client { client_t<Inner, R> own; Vec<R> head; };
 
     template <class M, class R = real<M>>
-    up_t<Inner, M> visit(const Site<M>& at, down_t<Inner, R> got, Client<R>& me) const {
-        const Where mine = on(own, *at.model);
+    up_t<Inner, M> visit(const Context<M>& at, down_t<Inner, R> got, Client<R>& me) const {
+        const Coordinates mine = on(own, *at.model);
         const auto shown = gather(got.w, mine);
         scatter(start(me.head, shown), mine, got.w);
         auto up = visit_at<Inner, M>(inner, at, std::move(got), me.own);
@@ -138,13 +138,13 @@ struct PersonalHead {
         return up;
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, down_t<Inner, R> got, Client<R> me) const {
-        const Where mine = on(own, *at.model);
+    auto serve(const Context<M>& at, down_t<Inner, R> got, Client<R> me) const {
+        const Coordinates mine = on(own, *at.model);
         scatter(start(me.head, gather(got.w, mine)), mine, got.w);
         return plain(at, std::move(got.w));
     }
     template <class M, class R = real<M>>
-    bool keeps(const Site<M>& at, const Client<R>& me, std::size_t) const {
+    bool keeps(const Context<M>& at, const Client<R>& me, std::size_t) const {
         const std::size_t d = at.initial->size(), head = on(own, *at.model).size(d);
         return (me.head.empty() || me.head.size() == head) && (me.own.c.empty() || me.own.c.size() == d);
     }

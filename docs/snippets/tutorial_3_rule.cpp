@@ -28,11 +28,11 @@ struct GentleSgd {
     };
 
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& batch, const Terms<real<M>>& terms,
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& batch, const Terms<real<M>>& terms,
                 Memory<real<M>>& memory) const {
         memory.steps += 1;
         const double share = std::min(1.0, memory.steps / gentle);
-        return tessera::step(at, x, batch, {.terms = terms, .rate = rate * share});
+        return tessera::take_step(at, x, batch, {.terms = terms, .rate = rate * share});
     }
     void validate() const {
         detail::require(gentle >= 1, "gentle must be 1 step or more, not " + std::to_string(gentle));

@@ -25,7 +25,7 @@ struct Camps {
     template <class R> struct Upload { Vec<R> x; std::uint64_t camp = 0; };
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>&, const Vec<R>& w, std::size_t) const {
+    Server<R> open(const Context<M>&, const Vec<R>& w, std::size_t) const {
         auto mirrored = w;
         for (R& number : mirrored) number = -number;
         return {w, mirrored};
@@ -34,7 +34,7 @@ struct Camps {
     Server<R> send(const Server<R>& server, Id) const { return server; }
 
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>& at, Server<R> models, Client<R>& me) const {
+    Upload<R> visit(const Context<M>& at, Server<R> models, Client<R>& me) const {
         auto& mine = better(at, models);
         me.camp = &mine == &models.first ? 1 : 2;
         descend(at, mine, at.epochs(epochs), local);
@@ -49,13 +49,13 @@ struct Camps {
         return upload.x.size() == server.first.size();
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Server<R> models, Client<R>) const {
+    auto serve(const Context<M>& at, Server<R> models, Client<R>) const {
         return plain(at, better(at, models));
     }
 
 private:
     template <class M, class R = real<M>>
-    Vec<R>& better(const Site<M>& at, Server<R>& models) const {
+    Vec<R>& better(const Context<M>& at, Server<R>& models) const {
         Vec<R> unused(models.first.size());
         const auto loss = [&](const auto& x) { return at.gradient(x, at.everything(), unused); };
         return loss(models.first) <= loss(models.second) ? models.first : models.second;

@@ -173,7 +173,7 @@ struct Analyses {
             std::vector<tessera::Workspace<R>> workspaces(executor.concurrency());
             executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
                 const auto id = static_cast<tessera::Id>(k);
-                auto at = run.setup().site(run.data()[k], id, run.rounds_done(), workspaces[worker]);
+                auto at = run.setup().context(run.data()[k], id, run.rounds_done(), workspaces[worker]);
                 at.serving = true;  // a schedule that has come to its end would leave nothing to measure
                 directions[k] = run.setup().method.envelope().gap(at, run.server().w, run.client(id));
             });

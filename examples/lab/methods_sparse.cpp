@@ -30,10 +30,10 @@ struct MaskedFold {
     Aggregate aggregate = Usual;
 
     template <class M>
-    void fold(const tessera::Site<M>& hub, tessera::Vec<tessera::real<M>>& w, tessera::Rows<tessera::real<M>> rows,
-              tessera::Nothing& none) const {
-        if (aggregate == Aggregate::mean_update) tessera::fold::Mean{}.fold(hub, w, rows, none);
-        else tessera::fold::OwnersMean{}.fold(hub, w, rows, none);
+    void fold(const tessera::Context<M>& context, tessera::Vec<tessera::real<M>>& w,
+              tessera::Rows<tessera::real<M>> rows, tessera::Nothing& none) const {
+        if (aggregate == Aggregate::mean_update) tessera::fold::Mean{}.fold(context, w, rows, none);
+        else tessera::fold::OwnersMean{}.fold(context, w, rows, none);
     }
 };
 

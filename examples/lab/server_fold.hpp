@@ -40,18 +40,23 @@ struct ServerFold {
     using Memory = typename tessera::fold::ServerAdam<tessera::fold::Relax<>>::template Memory<R>;
 
     template <class M>
-    void around(const tessera::Site<M>& hub, tessera::Vec<tessera::real<M>>& w, auto& memory, auto&& inward) const {
+    void around(const tessera::Context<M>& context, tessera::Vec<tessera::real<M>>& w, auto& memory,
+                auto&& fold_inner) const {
         switch (server) {
             case Server::mean:
-                if (server_rate == own || server_rate == 1) inward(w);
-                else momentum_fold().around(hub, w, memory, inward);
+                if (server_rate == own || server_rate == 1) fold_inner(w);
+                else momentum_fold().around(context, w, memory, fold_inner);
                 return;
-            case Server::momentum: momentum_fold().around(hub, w, memory, inward); return;
+            case Server::momentum: momentum_fold().around(context, w, memory, fold_inner); return;
             case Server::adagrad:
-                adaptive<tessera::fold::SecondMoment::adagrad>().around(hub, w, memory, inward);
+                adaptive<tessera::fold::SecondMoment::adagrad>().around(context, w, memory, fold_inner);
                 return;
-            case Server::adam: adaptive<tessera::fold::SecondMoment::adam>().around(hub, w, memory, inward); return;
-            case Server::yogi: adaptive<tessera::fold::SecondMoment::yogi>().around(hub, w, memory, inward); return;
+            case Server::adam:
+                adaptive<tessera::fold::SecondMoment::adam>().around(context, w, memory, fold_inner);
+                return;
+            case Server::yogi:
+                adaptive<tessera::fold::SecondMoment::yogi>().around(context, w, memory, fold_inner);
+                return;
         }
     }
     struct Unread {

@@ -112,7 +112,7 @@ std::string test_fingerprint_of(const tessera::data::FederatedDataset& clients) 
         for (const auto i : data.test) {
             for (std::size_t t = 0; e.labels && t < e.labels_each; ++t)
                 h.word(static_cast<std::uint64_t>(e.labels[i * e.labels_each + t]));
-            if (e.marks) h.bytes(e.marks + i * e.classes, e.classes);
+            if (e.multi_hot) h.bytes(e.multi_hot + i * e.classes, e.classes);
             if (e.targets) h.bytes(e.targets + i * e.targets_each, e.targets_each * sizeof *e.targets);
         }
     }
@@ -493,7 +493,7 @@ std::vector<tessera::report::ClientRecord> Session::client_rows() const {
             for (std::size_t t = 0; e.labels && t < e.labels_each; ++t)
                 if (const auto label = e.labels[i * e.labels_each + t]; label >= 0)
                     ++row.labels[static_cast<std::size_t>(label)];
-            for (std::size_t c = 0; e.marks && c < e.classes; ++c) row.labels[c] += e.marks[i * e.classes + c];
+            for (std::size_t c = 0; e.multi_hot && c < e.classes; ++c) row.labels[c] += e.multi_hot[i * e.classes + c];
         }
         rows.push_back(std::move(row));
     }

@@ -166,7 +166,7 @@ constexpr Words all_words[] = {
     {"third", "", "width of the router's third layer"},
     {"tune_all", "", "the body is tuned too when served"},
     {"tune_epochs", "", "passes over a client's data before it is served"},
-    {"tune_pull", "", "strength of the pull to the server's model in these"},
+    {"tune_prox_weight", "", "strength of the pull to the server's model in these"},
     {"tune_steps", "", "batches before a client is served"},
     {"unbiased", "", "weights that are there are scaled up for those that are not"},
     {"v0", "", "server optimizer: start of the second moment; -1 is the optimizer's own"},

@@ -89,14 +89,14 @@ private:
         for (R& v : x) v = static_cast<R>(draw.normal());
         return x;
     }
-    Site<M> hub() {
+    Context<M> context() {
         const auto client = data_[0];
         return {.model = &model_, .examples = client.examples, .ids = client.train, .key = Key{7}, .batch = 5,
                 .initial = &before_, .workspace = &workspace_};
     }
     Vec<R> folded(const Vec<Row<R>>& rows, Memory& memory) {
         auto w = before_;
-        fold_rows(fold_, hub(), w, Rows<R>(rows), memory);
+        fold_rows(fold_, context(), w, Rows<R>(rows), memory);
         return w;
     }
     Vec<R> folded(const Vec<Row<R>>& rows) {
@@ -174,18 +174,18 @@ private:
         }
     }
     Vec<R> streamed(const Vec<Row<R>>& rows, bool backwards) {
-        const std::size_t groups = (rows.size() + abreast<F> - 1) / abreast<F>;
+        const std::size_t groups = (rows.size() + lift_width<F> - 1) / lift_width<F>;
         CohortSum<F, R> sums;
         sums.begin(groups);
         auto w = before_;
         for (std::size_t i = 0; i < groups; ++i) {
-            const std::size_t group = backwards ? groups - 1 - i : i, first = group * abreast<F>;
+            const std::size_t group = backwards ? groups - 1 - i : i, first = group * lift_width<F>;
             sum_t<F, R> sum;
-            lift_rows<M>(fold_, Rows<R>(rows).subspan(first, std::min(abreast<F>, rows.size() - first)), w, sum);
+            lift_rows<M>(fold_, Rows<R>(rows).subspan(first, std::min(lift_width<F>, rows.size() - first)), w, sum);
             sums.arrive(fold_, group, std::move(sum));
         }
         Memory fresh{};
-        finish_sum(fold_, hub(), w, sums.total(), fresh);
+        finish_sum(fold_, context(), w, sums.total(), fresh);
         return w;
     }
     // A coordinate that a client does not own reads "unchanged"; coordinate 0 is nobody's.

@@ -4,6 +4,7 @@
 
 #include <tessera/contracts/capabilities.hpp>
 #include <tessera/contracts/codec.hpp>
+#include <tessera/contracts/context.hpp>
 #include <tessera/contracts/descender.hpp>
 #include <tessera/contracts/divergence.hpp>
 #include <tessera/contracts/executor.hpp>
@@ -21,6 +22,5 @@
 #include <tessera/contracts/private.hpp>
 #include <tessera/contracts/routable.hpp>
 #include <tessera/contracts/rule.hpp>
-#include <tessera/contracts/site.hpp>
 #include <tessera/contracts/sparse.hpp>
 #include <tessera/contracts/store.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A result that does not say whether it is before or after local training.
-// expect: Stated<
+// expect: Required<
 // expect: When>
 #include <tessera/report/evaluation.hpp>
 

@@ -11,7 +11,7 @@ using namespace tessera;
 struct First {
     static constexpr Offers offers{};
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         w.assign(rows[0].x.begin(), rows[0].x.end());
     }
 };

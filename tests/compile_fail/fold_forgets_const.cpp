@@ -17,7 +17,7 @@ using namespace tessera;
 struct First {
     static constexpr Offers offers{};
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) PROMISE {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) PROMISE {
         w.assign(rows[0].x.begin(), rows[0].x.end());
     }
 };

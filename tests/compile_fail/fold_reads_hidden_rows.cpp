@@ -21,8 +21,8 @@ struct Peek {
         Vec<R> kept;
     };
     template <class M>
-    void around(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, auto& memory, auto&& inward) const {
-        inward(w);
+    void around(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, auto& memory, auto&& fold_inner) const {
+        fold_inner(w);
         if (!rows.empty()) memory.kept.assign(rows[0].x.begin(), rows[0].x.end());
     }
 };

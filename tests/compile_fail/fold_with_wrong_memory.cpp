@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An aggregator that takes another memory than the one it declares.
-// expect: tessera::Fold: an aggregator needs `void fold(site, w, rows, memory) const`
+// expect: tessera::Fold: an aggregator needs `void fold(context, w, rows, memory) const`
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An aggregator whose one function is misspelt.
-// expect: tessera::Fold: an aggregator needs `void fold(site, w, rows, memory) const`
+// expect: tessera::Fold: an aggregator needs `void fold(context, w, rows, memory) const`
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
@@ -12,9 +12,9 @@ struct First {
     static constexpr Offers offers{};
     template <class M>
 #ifdef TESSERA_GOOD
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
 #else
-    void fald(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fald(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
 #endif
         w.assign(rows[0].x.begin(), rows[0].x.end());
     }

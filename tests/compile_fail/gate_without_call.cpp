@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A gate whose call forgets the notes.
-// expect: tessera::Gate: a gate needs `void operator()(routes, psi, batch, q0, notes) const`
+// A gate whose call forgets `saved`.
+// expect: tessera::Gate: a gate needs `void operator()(routes, psi, batch, q0, saved) const`
 #include <tessera/method/flow.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>

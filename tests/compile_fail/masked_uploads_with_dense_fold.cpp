@@ -11,7 +11,7 @@ using namespace tessera;
 struct First {
     static constexpr Offers offers{};
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         w.assign(rows[0].x.begin(), rows[0].x.end());
     }
 };
@@ -27,7 +27,7 @@ struct OneNumber {
         Mask mask;
     };
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>&, Vec<R> w, Nothing&) const {
+    Upload<R> visit(const Context<M>&, Vec<R> w, Nothing&) const {
         Mask first(w.size());
         first.set(0, true);
         return {{w[0]}, 1, first};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // merge gets all uploads of the round at once.
-// expect: tessera::Method: merge must be callable as merge(site, Server&, span<const Upload>) const
+// expect: tessera::Method: merge must be callable as merge(context, Server&, span<const Upload>) const
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>

@@ -62,7 +62,7 @@ KINDS = {
         "masked": "old:static constexpr bool masked = true;",
         "whole_rows": None,
         "hides_clients": "old:static constexpr bool hides_clients = true;",
-        "abreast": "static constexpr std::size_t abreast = 2;",
+        "lift_width": "static constexpr std::size_t lift_width = 2;",
         "check": "void check(int, int) const;",
         "cohort_key": "int cohort_key(int) const;",
         "keeps": "bool keeps(int, int) const;",
@@ -84,7 +84,7 @@ KINDS = {
         "euclidean": "old:static constexpr bool euclidean = true;",
     }),
     "gate": ("contracts/gate.hpp", "gate_is_spelt", "", {
-        "notes": "std::size_t notes(int) const;",
+        "saved": "std::size_t saved(int) const;",
         "forward_flops": "double forward_flops(int) const;",
     }),
     "sampler": ("contracts/plan.hpp", "sampler_is_spelt", "", {
@@ -97,7 +97,7 @@ KINDS = {
         "check": "void check(int) const;",
     }),
     "model": ("contracts/capabilities.hpp", "model_is_spelt", MODEL, {
-        "fused": ("fuses", f"bool fuses(const tessera::Step<float>&) const; double step({OUT}, {B}, const "
+        "fused": ("fuses", f"bool fuses(const tessera::Step<float>&) const; double fused_step({OUT}, {B}, const "
                            "tessera::Step<float>&) const;"),
         "initialize": f"void initialize({OUT}, tessera::Key) const;",
         "forward_flops": "double forward_flops() const;",
@@ -109,7 +109,7 @@ KINDS = {
         "clipped": ("clipped_sum", f"bool clips(const tessera::Clip<float>&) const; double clipped_sum({IN}, {B}, const "
                                    f"tessera::Clip<float>&, {OUT}) const;"),
         "sparse": f"""struct Form : Base {{
-    bool fuses(const tessera::Step<float>&) const; double step({OUT}, {B}, const tessera::Step<float>&) const;
+    bool fuses(const tessera::Step<float>&) const; double fused_step({OUT}, {B}, const tessera::Step<float>&) const;
     double forward_flops() const;
     double full_gradient({IN}, {B}, {OUT}) const; tessera::Vec<float> whole({IN}) const;
 }};
@@ -124,7 +124,7 @@ Form sparse(const tessera::Mask&, std::size_t, tessera::Arithmetic) const;""",
         "blueprint": "struct Layers { int graph; }; Layers blueprint() const;",
     }),
     "layer": ("nn/layer.hpp", "layer_is_spelt", "", {
-        "step": "void step(int, int, int) const;",
+        "backward_update": "void backward_update(int, int, int) const;",
         "factors": "int factors(int, int, int) const;",
         "blocks": ("blocks_forward", "void blocks_forward(int) const; void blocks_backward(int) const;"),
         "mixes": ("mix_forward", "void mix_forward(int, int, int, int, int) const; void mix_backward(int, int, int, "

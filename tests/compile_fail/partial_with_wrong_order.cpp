@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An order that takes one scope instead of two.
-// expect: tessera::Partial: an order is callable as order(site, w, own, common) const
+// expect: tessera::Partial: an order is callable as order(context, w, own, common) const
 #include <tessera/method/partial.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
@@ -12,9 +12,9 @@ struct OwnOnly {
     static constexpr Offers offers{};
     rule::Sgd local{};
 #ifdef TESSERA_GOOD
-    void operator()(const auto& at, auto& w, const Where& own, const Where&) const {
+    void operator()(const auto& at, auto& w, const Coordinates& own, const Coordinates&) const {
 #else
-    void operator()(const auto& at, auto& w, const Where& own) const {
+    void operator()(const auto& at, auto& w, const Coordinates& own) const {
 #endif
         descend(at, w, at.epochs(1), local, {.on = own});
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A prior whose one function is missing an argument.
-// expect: tessera::Prior: a prior needs `void operator()(site, w, batches, me, mu) const`
+// expect: tessera::Prior: a prior needs `void operator()(context, w, batches, me, mu) const`
 #include <tessera/method/pfedbred.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>

@@ -17,7 +17,7 @@ using namespace tessera;
 struct Still {
     static constexpr Offers offers{};
     template <class M>
-    double step(const Site<M>&, Vec<real<M>>&, const Batch<real<M>>&, const Terms<real<M>>&, Nothing&) PROMISE {
+    double step(const Context<M>&, Vec<real<M>>&, const Batch<real<M>>&, const Terms<real<M>>&, Nothing&) PROMISE {
         return 0;
     }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A local rule whose one function is misspelt.
-// expect: tessera::Rule: a local rule needs `double step(site, x, batch, terms, memory) const`
+// expect: tessera::Rule: a local rule needs `double step(context, x, batch, terms, memory) const`
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
@@ -12,9 +12,9 @@ struct Still {
     static constexpr Offers offers{};
     template <class M>
 #ifdef TESSERA_GOOD
-    double step(const Site<M>&, Vec<real<M>>&, const Batch<real<M>>&, const Terms<real<M>>&, Nothing&) const {
+    double step(const Context<M>&, Vec<real<M>>&, const Batch<real<M>>&, const Terms<real<M>>&, Nothing&) const {
 #else
-    double stepp(const Site<M>&, Vec<real<M>>&, const Batch<real<M>>&, const Terms<real<M>>&, Nothing&) const {
+    double stepp(const Context<M>&, Vec<real<M>>&, const Batch<real<M>>&, const Terms<real<M>>&, Nothing&) const {
 #endif
         return 0;
     }

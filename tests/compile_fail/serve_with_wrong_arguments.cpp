@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // serve gets a copy of the client's state; asking for a reference to it is asking to disturb training.
-// expect: tessera::Method: serve must be callable as serve(site, received, Client) const
+// expect: tessera::Method: serve must be callable as serve(context, received, Client) const
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>

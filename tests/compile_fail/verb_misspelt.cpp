@@ -20,12 +20,12 @@ struct Mine {
     }
 
 #ifdef TESSERA_GOOD
-    void merge(const auto& hub, auto& server, auto uploads) const {
+    void merge(const auto& context, auto& server, auto uploads) const {
 #else
-    void mergee(const auto& hub, auto& server, auto uploads) const {
+    void mergee(const auto& context, auto& server, auto uploads) const {
 #endif
         const auto rows = rows_of(uploads);
-        fold_rows(fold, hub, server.w, Rows<float>(rows), server.fold);
+    fold_rows(fold, context, server.w, Rows<float>(rows), server.fold);
     }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // visit must take the client's state, even when there is none.
-// expect: tessera::Method: visit must be callable as visit(site, received, Client&) const and return what goes up
+// expect: tessera::Method: visit must be callable as visit(context, received, Client&) const and return what goes up
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>

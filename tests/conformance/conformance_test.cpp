@@ -47,7 +47,7 @@ struct Average {
     static constexpr Offers offers = offer::when(W == Wrong::ignores_absence, offer::masked);
     mutable std::uint64_t calls = 0;  // where memory does not belong
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         using R = real<M>;
         if (rows.empty()) return;
         double total = 0;
@@ -72,9 +72,9 @@ struct Average {
 
 // Linear, but streams with another arithmetic than it keeps.
 struct StreamsDifferently : fold::Mean {
-    static constexpr auto offers = offer::streams | offer::abreast;
+    static constexpr auto offers = offer::streams | offer::lift_width;
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         double total = 0;
         Vec<double> sum(w.size());
         for (const auto& row : rows) {
@@ -93,9 +93,9 @@ struct Unwritable {
         std::map<int, R> seen;
     };
     template <class M>
-    void fold(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows, Memory<real<M>>&) const {
+    void fold(const Context<M>& context, Vec<real<M>>& w, Rows<real<M>> rows, Memory<real<M>>&) const {
         Nothing nothing;
-        fold::Mean{}.fold(hub, w, rows, nothing);
+        fold::Mean{}.fold(context, w, rows, nothing);
     }
     bool keeps(const auto&, std::size_t) const { return true; }
 };
@@ -169,7 +169,7 @@ struct ServesMembersOnly {
         Vec<Vec<R>> all;
     };
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>&, Vec<R> w, std::size_t clients) const {
+    Server<R> open(const Context<M>&, Vec<R> w, std::size_t clients) const {
         return {w, Vec<Vec<R>>(clients, w)};
     }
     template <class R>
@@ -177,7 +177,7 @@ struct ServesMembersOnly {
         return server.all.at(client);
     }
     template <class M, class R = real<M>>
-    Up<R> visit(const Site<M>& at, Vec<R> w, Nothing&) const {
+    Up<R> visit(const Context<M>& at, Vec<R> w, Nothing&) const {
         descend(at, w, at.epochs(1), local);
         return up(at, std::move(w));
     }
@@ -198,13 +198,13 @@ struct DriftsAtHome {
         Vec<R> v;
     };
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+    auto visit(const Context<M>& at, Vec<R> w, Client<R>& me) const {
         for (auto& v : start(me.v, w)) v += R(0.25);
         descend(at, w, at.epochs(1), local);
         return up(at, std::move(w));
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<R> w, Client<R> me) const {
+    auto serve(const Context<M>& at, Vec<R> w, Client<R> me) const {
         return plain(at, std::move(start(me.v, w)));
     }
 };
@@ -220,7 +220,7 @@ struct NumbersItsModels {
         Vec<Vec<R>> models;
     };
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>&, Vec<R> w, std::size_t) const {
+    Server<R> open(const Context<M>&, Vec<R> w, std::size_t) const {
         return {{w, w}};
     }
     template <class R>
@@ -228,7 +228,7 @@ struct NumbersItsModels {
         return server.models[0];
     }
     template <class M, class R = real<M>>
-    Up<R> visit(const Site<M>& at, Vec<R> w, Nothing&) const {
+    Up<R> visit(const Context<M>& at, Vec<R> w, Nothing&) const {
         descend(at, w, at.epochs(1), local);
         w[0] += R(step * (1 + at.id));
         return up(at, std::move(w));
@@ -241,7 +241,7 @@ struct NumbersItsModels {
             for (std::size_t j = 0; j < model.size(); ++j) model[j] += upload.x[j] / static_cast<R>(uploads.size());
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<R> w, Nothing) const {
+    auto serve(const Context<M>& at, Vec<R> w, Nothing) const {
         return plain(at, std::move(w));
     }
 };
@@ -263,8 +263,8 @@ struct Slipping : nn::Dnn<6, 5, 3, R> {
             for (std::size_t j = 0; j < out.size(); ++j) out[j] += before[j];
         return loss;
     }
-    double step(Out<R> x, const Batch<R>& b, const Step<R>& s) const {
-        const double loss = Net::step(x, b, s);
+    double fused_step(Out<R> x, const Batch<R>& b, const Step<R>& s) const {
+        const double loss = Net::fused_step(x, b, s);
         if (S == Slip::fused) x[2] += R(0.01);
         return loss;
     }

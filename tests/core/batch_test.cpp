@@ -11,7 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 
 namespace batch_test {
 
@@ -50,7 +50,7 @@ std::vector<R> plain(const Vec<R>& x) {
 }
 std::vector<Index> ids_of(const Batch<double>& b) { return {b.ids().begin(), b.ids().end()}; }
 
-// A site needs a model only to know its type of numbers.
+// A context needs a model only to know its type of numbers.
 struct Unused {
     using Real = double;
     static constexpr Offers offers{};
@@ -58,7 +58,7 @@ struct Unused {
 struct Client {
     std::vector<Index> ids;
     Examples examples = stored(Storage::float64);
-    Site<Unused> site(std::size_t batch, std::size_t round = 0) const {
+    Context<Unused> context(std::size_t batch, std::size_t round = 0) const {
         return {.examples = &examples, .ids = ids, .key = Key{5}, .batch = batch, .round = round};
     }
 };
@@ -238,7 +238,7 @@ TEST_CASE("every batch of a list is for training, under the draw it came with") 
 
 TEST_CASE("epochs: each pass is a new permutation, cut into batches, the short last one kept") {
     const Client client{{0, 2, 3, 1, 0, 2, 3}};  // examples may be there twice
-    const auto batches = walk(client.site(3).epochs(2));
+    const auto batches = walk(client.context(3).epochs(2));
     REQUIRE(batches.size() == 6);
     for (std::size_t i = 0; i < 6; ++i) CHECK(batches[i].size() == (i % 3 == 2 ? 1 : 3));
     CHECK(sorted(joined(batches, 0, 3)) == sorted(client.ids));
@@ -249,31 +249,31 @@ TEST_CASE("epochs: each pass is a new permutation, cut into batches, the short l
         for (std::size_t i = 0; i < 100; ++i) ids[i] = static_cast<Index>(i);
         return ids;
     }()};
-    const auto passes = walk(large.site(0).epochs(2));  // batch 0: all at once
+    const auto passes = walk(large.context(0).epochs(2));  // batch 0: all at once
     REQUIRE(passes.size() == 2);
     CHECK(passes[0] != passes[1]);
     CHECK(passes[0] != large.ids);
     CHECK(sorted(passes[1]) == large.ids);
-    CHECK(walk(large.site(0).epochs(2)) == passes);            // a function of the key
-    CHECK(walk(large.site(0).epochs(1)) == Lists{passes[0]});  // whatever comes after
-    CHECK(walk(large.site(0, 1).epochs(1))[0] != passes[0]);   // another round
-    CHECK(walk(large.site(0).epochs(1, Pass::own))[0] != passes[0]);
-    CHECK(walk(Client{}.site(3).epochs(2)).empty());
+    CHECK(walk(large.context(0).epochs(2)) == passes);            // a function of the key
+    CHECK(walk(large.context(0).epochs(1)) == Lists{passes[0]});  // whatever comes after
+    CHECK(walk(large.context(0, 1).epochs(1))[0] != passes[0]);   // another round
+    CHECK(walk(large.context(0).epochs(1, Pass::own))[0] != passes[0]);
+    CHECK(walk(Client{}.context(3).epochs(2)).empty());
 
     // Each batch has its own draw; a longer walk begins with the shorter one's.
-    const auto three = draws(large.site(30).epochs(3)), two = draws(large.site(30).epochs(2));
+    const auto three = draws(large.context(30).epochs(3)), two = draws(large.context(30).epochs(2));
     CHECK(three.size() == 12);
     CHECK(distinct(three) == 12);
     CHECK(std::equal(two.begin(), two.end(), three.begin()));
-    CHECK(draws(large.site(30, 1).epochs(1)) != draws(large.site(30).epochs(1)));
-    CHECK(draws(large.site(30).epochs(1, Pass::own)) != draws(large.site(30).epochs(1)));
+    CHECK(draws(large.context(30, 1).epochs(1)) != draws(large.context(30).epochs(1)));
+    CHECK(draws(large.context(30).epochs(1, Pass::own)) != draws(large.context(30).epochs(1)));
 }
 
 TEST_CASE("stream: infinite, reshuffled at each refill, and it remembers its place") {
     const Client client{{0, 1, 2, 3, 4, 5, 6}};
-    const auto site = client.site(3);
+    const auto context = client.context(3);
     Cursor at;
-    const auto all = walk(site.stream(at, 9));
+    const auto all = walk(context.stream(at, 9));
     REQUIRE(all.size() == 9);
     CHECK(at.pass == 3);
     CHECK(at.at == 0);
@@ -288,45 +288,45 @@ TEST_CASE("stream: infinite, reshuffled at each refill, and it remembers its pla
     Lists collected;
     std::vector<std::pair<std::uint64_t, std::uint64_t>> collected_draws;
     for (const std::size_t steps : {1u, 4u, 0u, 2u, 2u}) {
-        const auto part = client.site(3, collected.size()).stream(pieces, steps);
+        const auto part = client.context(3, collected.size()).stream(pieces, steps);
         for (const auto& batch : walk(part)) collected.push_back(batch);
         for (const auto& draw : draws(part)) collected_draws.push_back(draw);
     }
     CHECK(collected == all);
-    CHECK(collected_draws == draws(site.stream(whole, 9)));
+    CHECK(collected_draws == draws(context.stream(whole, 9)));
     CHECK(distinct(collected_draws) == 9);
     CHECK(pieces.pass == at.pass);
     CHECK(pieces.at == at.at);
 
     // Each pass has a stream of its own, and `work` reads the one it is asked for.
     Cursor own, shared, asked;
-    const auto other = site.stream(own, 9, Pass::own);
+    const auto other = context.stream(own, 9, Pass::own);
     CHECK(walk(other) != all);
     CHECK(sorted(joined(walk(other), 0, 3)) == client.ids);
     for (const auto& draw : draws(other))
         CHECK(std::ranges::find(collected_draws, draw) == collected_draws.end());
-    CHECK(walk(site.work(1, 9, shared)) == all);
-    CHECK(walk(site.work(1, 9, asked, Pass::own)) == walk(other));
+    CHECK(walk(context.work(1, 9, shared)) == all);
+    CHECK(walk(context.work(1, 9, asked, Pass::own)) == walk(other));
 
     Cursor nowhere;
-    CHECK(walk(Client{}.site(3).stream(nowhere, 5)).empty());
+    CHECK(walk(Client{}.context(3).stream(nowhere, 5)).empty());
     CHECK(nowhere.pass == 0);
 }
 
-TEST_CASE("a site's weights and counts") {
+TEST_CASE("a context's weights and counts") {
     const Client client{{0, 1, 2, 3, 0, 1, 2}};
-    CHECK(client.site(3).weight(Weigh::samples) == 7);
-    CHECK(client.site(3).weight(Weigh::batches) == 3);
-    CHECK(client.site(3).weight(Weigh::uniform) == 1);
-    CHECK(client.site(7).batch_count() == 1);
-    CHECK(client.site(8).batch_count() == 1);
-    CHECK(client.site(0).batch_count() == 1);
-    CHECK(client.site(1).batch_count() == 7);
-    CHECK(client.site(std::numeric_limits<std::size_t>::max()).batch_count() == 1);
-    CHECK(Client{}.site(3).batch_count() == 0);
-    CHECK(Client{}.site(0).weight(Weigh::batches) == 0);
-    CHECK(client.site(2).everything().size() == 7);
-    CHECK_FALSE(client.site(2).everything().training());
+    CHECK(client.context(3).weight(Weigh::samples) == 7);
+    CHECK(client.context(3).weight(Weigh::batches) == 3);
+    CHECK(client.context(3).weight(Weigh::uniform) == 1);
+    CHECK(client.context(7).batch_count() == 1);
+    CHECK(client.context(8).batch_count() == 1);
+    CHECK(client.context(0).batch_count() == 1);
+    CHECK(client.context(1).batch_count() == 7);
+    CHECK(client.context(std::numeric_limits<std::size_t>::max()).batch_count() == 1);
+    CHECK(Client{}.context(3).batch_count() == 0);
+    CHECK(Client{}.context(0).weight(Weigh::batches) == 0);
+    CHECK(client.context(2).everything().size() == 7);
+    CHECK_FALSE(client.context(2).everything().training());
 }
 
 }  // namespace batch_test

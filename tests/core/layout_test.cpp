@@ -32,7 +32,7 @@ struct Late {
     Layout layout() const { return held; }
 };
 
-std::vector<Range> ranges(const Where& where, std::size_t d = 20) {
+std::vector<Range> ranges(const Coordinates& where, std::size_t d = 20) {
     std::vector<Range> out;
     where.each(d, [&](Range r) { out.push_back(r); });
     return out;
@@ -88,17 +88,17 @@ TEST_CASE("a name is held by value, up to 47 characters") {
 }
 
 TEST_CASE("where: all, none, and ranges whose neighbours are merged") {
-    CHECK(Where().everything());
-    CHECK_FALSE(Where().empty());
-    CHECK(Where().size(20) == 20);
-    CHECK(ranges(Where()) == Ranges{{0, 20}});
+    CHECK(Coordinates().everything());
+    CHECK_FALSE(Coordinates().empty());
+    CHECK(Coordinates().size(20) == 20);
+    CHECK(ranges(Coordinates()) == Ranges{{0, 20}});
 
-    CHECK(Where::none().empty());
-    CHECK_FALSE(Where::none().everything());
-    CHECK(Where::none().size(20) == 0);
-    CHECK(ranges(Where::none()).empty());
+    CHECK(Coordinates::none().empty());
+    CHECK_FALSE(Coordinates::none().everything());
+    CHECK(Coordinates::none().size(20) == 0);
+    CHECK(ranges(Coordinates::none()).empty());
 
-    Where w = Where::range(2, 5);
+    Coordinates w = Coordinates::range(2, 5);
     w.add({5, 7});
     CHECK(ranges(w) == Ranges{{2, 7}});
     w.add({9, 10});
@@ -107,18 +107,18 @@ TEST_CASE("where: all, none, and ranges whose neighbours are merged") {
     w.add({15, 12});
     CHECK(ranges(w) == Ranges{{2, 7}, {9, 10}});
     CHECK(w.size(20) == 6);
-    CHECK(Where::range(3, 3).empty());
-    CHECK_FALSE(Where::range(0, 20).everything());  // a range is a range, whatever the dimension turns out to be
+    CHECK(Coordinates::range(3, 3).empty());
+    CHECK_FALSE(Coordinates::range(0, 20).everything());  // a range is a range, whatever the dimension turns out to be
 }
 
 namespace {
 // Every third coordinate, from the first.
-constexpr Where thirds(std::size_t count) {
-    Where w = Where::none();
+constexpr Coordinates thirds(std::size_t count) {
+    Coordinates w = Coordinates::none();
     for (std::size_t i = 0; i < count; ++i) w.add({3 * i, 3 * i + 1});
     return w;
 }
-constexpr bool as_one_would_count(const Where& w, std::size_t count) {
+constexpr bool as_one_would_count(const Coordinates& w, std::size_t count) {
     bool right = w.size(1000) == count && !w.everything() && w.empty() == (count == 0);
     for (std::size_t at = 0; at < 3 * count + 5; ++at) {
         const bool in = at % 3 == 0 && at < 3 * count, next = (at + 1) % 3 == 0 && at + 1 < 3 * count;
@@ -134,9 +134,9 @@ static_assert(as_one_would_count(thirds(2), 2) && as_one_would_count(thirds(70),
 
 TEST_CASE("where: any number of ranges, copied, moved and assigned") {
     for (const std::size_t count : {0u, 1u, 31u, 32u, 33u, 64u, 65u, 300u}) {
-        const Where w = thirds(count);
+        const Coordinates w = thirds(count);
         CHECK(as_one_would_count(w, count));
-        Where copy = w, other = thirds(40), third = thirds(3);
+        Coordinates copy = w, other = thirds(40), third = thirds(3);
         CHECK(as_one_would_count(copy, count));
         other = w;
         third = w;
@@ -145,18 +145,18 @@ TEST_CASE("where: any number of ranges, copied, moved and assigned") {
         copy.add({3 * count + 1, 3 * count + 2});  // of its own, not of w
         CHECK(copy.size(5000) == count + 1);
         CHECK(w.size(5000) == count);
-        const Where moved = std::move(copy);
+        const Coordinates moved = std::move(copy);
         CHECK(moved.size(5000) == count + 1);
         other = thirds(2);
         CHECK(as_one_would_count(other, 2));
-        other = Where{};
+        other = Coordinates{};
         CHECK(other.everything());
     }
-    Where merged = thirds(40);
+    Coordinates merged = thirds(40);
     merged.add({118, 120});  // behind the last, 117..118
     CHECK(merged.covers({117, 120}));
     CHECK(merged.size(1000) == 42);
-    Where back = thirds(40);  // not in order: found all the same
+    Coordinates back = thirds(40);  // not in order: found all the same
     back.add({1, 2});
     CHECK(back.covers({1, 2}));
     CHECK(back.touches({1, 2}));
@@ -164,7 +164,7 @@ TEST_CASE("where: any number of ranges, copied, moved and assigned") {
 }
 
 TEST_CASE("where: covers all of a range, touches any of it") {
-    Where w = Where::range(2, 5);
+    Coordinates w = Coordinates::range(2, 5);
     w.add({8, 10});
     CHECK(w.covers({2, 5}));
     CHECK(w.covers({3, 4}));
@@ -178,14 +178,14 @@ TEST_CASE("where: covers all of a range, touches any of it") {
     CHECK_FALSE(w.touches({0, 2}));
     CHECK_FALSE(w.touches({5, 8}));
     CHECK_FALSE(w.touches({10, 20}));
-    CHECK(Where().covers({0, 20}));
-    CHECK(Where().touches({0, 1}));
-    CHECK_FALSE(Where::none().touches({0, 20}));
-    CHECK_FALSE(Where::none().covers({0, 1}));
+    CHECK(Coordinates().covers({0, 20}));
+    CHECK(Coordinates().touches({0, 1}));
+    CHECK_FALSE(Coordinates::none().touches({0, 20}));
+    CHECK_FALSE(Coordinates::none().covers({0, 1}));
     // Nothing is covered by everything and touched by nothing.
     CHECK(w.covers({6, 6}));
     CHECK_FALSE(w.touches({6, 6}));
-    CHECK_FALSE(Where().touches({3, 3}));
+    CHECK_FALSE(Coordinates().touches({3, 3}));
 }
 
 TEST_CASE("scopes select by part") {
@@ -253,14 +253,14 @@ TEST_CASE("gather reads a scope, scatter writes it back and nothing else") {
 
 TEST_CASE("gather and scatter of all and of nothing") {
     const auto x = counting(7);
-    CHECK(gather(x, Where()) == x);
-    CHECK(gather(x, Where::none()).empty());
+    CHECK(gather(x, Coordinates()) == x);
+    CHECK(gather(x, Coordinates::none()).empty());
     Vec<float> y(7, -1.0f);
-    scatter(Vec<float>{}, Where::none(), y);
+    scatter(Vec<float>{}, Coordinates::none(), y);
     CHECK(y == Vec<float>(7, -1.0f));
-    scatter(x, Where(), y);
+    scatter(x, Coordinates(), y);
     CHECK(y == x);
-    CHECK(gather(Vec<float>{}, Where()).empty());
+    CHECK(gather(Vec<float>{}, Coordinates()).empty());
 }
 
 }  // namespace layout_test

@@ -32,7 +32,7 @@ struct Late {
 };
 
 using Ranges = std::vector<Range>;
-Ranges ranges(const Where& where) {
+Ranges ranges(const Coordinates& where) {
     Ranges out;
     where.each(20, [&](Range r) { out.push_back(r); });
     return out;

@@ -186,8 +186,8 @@ TEST_CASE("several labels an example are marks, row by row, in every storage") {
         CHECK(pool.examples().labels == nullptr);
         CHECK(read(pool, 1) == std::vector<double>{2});
         const Batch<double> batch(pool.examples(), ids);
-        CHECK((batch.marked(1, 0) && !batch.marked(1, 1) && batch.marked(1, 2)));
-        CHECK_FALSE((batch.marked(0, 0) || batch.marked(0, 1) || batch.marked(0, 2)));
+        CHECK((batch.in_class(1, 0) && !batch.in_class(1, 1) && batch.in_class(1, 2)));
+        CHECK_FALSE((batch.in_class(0, 0) || batch.in_class(0, 1) || batch.in_class(0, 2)));
     }
     CHECK_THROWS_WITH_AS(Dataset::multi_label(std::vector<float>{1, 2}, marks, 4), Contains("6 marks are not 4"),
                          ConfigError);

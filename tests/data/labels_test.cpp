@@ -100,7 +100,7 @@ TEST_CASE("readings keep the labels, marks and targets of their source") {
     const auto real = data::standardised_each(Dataset::regression({1, 2, 3, 4}, {5, 6}));
     CHECK(real.examples().targets[1] == 6);
     const auto marked = data::one_hot(Dataset::multi_label(std::vector<float>{0, 1}, {1, 0, 1, 1}, 2), 2);
-    CHECK(marked.examples().marks[3] == 1);
+    CHECK(marked.examples().multi_hot[3] == 1);
     CHECK(marked.examples().width == 2);
     const data::ImageShape shape{2, 1};
     const auto bright = data::shifted(Dataset::own(std::vector<float>{0, 0.5, 1, 0}, labels, 3, 3), shape,

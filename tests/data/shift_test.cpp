@@ -140,7 +140,7 @@ TEST_CASE("labels and marks go with their images") {
     const auto part = shifted(marked, {1, 1}, {}, some);
     const std::vector<Index> both{0, 1};
     const Batch<float> batch(part.examples(), both);
-    CHECK((batch.marked(0, 0) && batch.marked(0, 1) && batch.marked(1, 0) && !batch.marked(1, 1)));
+    CHECK((batch.in_class(0, 0) && batch.in_class(0, 1) && batch.in_class(1, 0) && !batch.in_class(1, 1)));
     CHECK_THROWS_AS(shifted(Dataset::regression({0}, {1}), {1, 1}, {}), ConfigError);
 }
 

@@ -71,17 +71,18 @@ TEST_CASE("steps are the reference's, with and without momentum") {
         for (const bool pulled : {false, true}) {
             standin::reset();
             const Problem p;
-            const auto toward = drawn(weights, 4), also = drawn(weights, 5), velocity = drawn(weights, 6);
-            const auto x = p.sent(p.x), w = p.sent(p.w), dy = p.sent(p.dy), t = p.sent(toward), a = p.sent(also),
+            const auto prox_center = drawn(weights, 4), linear = drawn(weights, 5), velocity = drawn(weights, 6);
+            const auto x = p.sent(p.x), w = p.sent(p.w), dy = p.sent(p.dy), t = p.sent(prox_center), a = p.sent(linear),
                        v = p.sent(velocity);
             const kernels::UpdateNumbers<float> numbers{0.1f, pulled ? 0.2f : 0, pulled ? 0.3f : 0, momentum ? 0.9f : 0};
             p.blas.affine_update(dy.data(), x.data(), w.data(), batch, in, out,
                                  {pulled ? t.data() : nullptr, pulled ? a.data() : nullptr, momentum ? v.data() : nullptr},
                                  numbers);
             auto rw = p.w, rv = velocity;
-            backend::Reference::affine_update(
-                p.dy.data(), p.x.data(), rw.data(), batch, in, out,
-                {pulled ? toward.data() : nullptr, pulled ? also.data() : nullptr, momentum ? rv.data() : nullptr}, numbers);
+            backend::Reference::affine_update(p.dy.data(), p.x.data(), rw.data(), batch, in, out,
+                                              {pulled ? prox_center.data() : nullptr, pulled ? linear.data() : nullptr,
+                                               momentum ? rv.data() : nullptr},
+                                              numbers);
             close(p.got(w), rw);
             if (momentum) close(p.got(v), rv);
             CHECK(standin::faults().empty());

@@ -50,7 +50,7 @@ struct Hub {
     Workspace<R> workspace{};
     std::size_t round = 0;
 
-    Site<M> site() {
+    Context<M> context() {
         labelled = {&data.examples(), held};
         return {.model = &model,
                 .examples = &data.examples(),
@@ -74,7 +74,7 @@ struct Hub {
             rows.push_back({.x = uploads[k], .weight = weights.empty() ? 1 : weights[k]});
         memory_t<F, R> memory{};
         Vec<R> w = initial_parameters(model, Key{69});
-        fold_rows(fold, site(), w, Rows<R>(rows), memory);
+        fold_rows(fold, context(), w, Rows<R>(rows), memory);
         return w;
     }
 };
@@ -92,7 +92,7 @@ TEST_CASE("V-ADA-2 two teachers (4, 0) and (0, 2): the mean of logits, or of pro
     const Vec<double> a{4, 0, 0, 0}, b{0, 2, 0, 0};
     const Vec<Row<double>> rows{{.x = a}, {.x = b, .weight = 3}};
     const auto target = [&](const fold::Distill<>& fold) {
-        return fold.answers(hub.site(), Rows<double>(rows), {0}).q;
+        return fold.answers(hub.context(), Rows<double>(rows), {0}).q;
     };
     CHECK(support::distance(target({}), {0.7310585786, 0.2689414214}) < 1e-10);  // the vectors have ten decimals
     CHECK(support::distance(target({.ensemble = fold::Ensemble::probabilities}), {0.5506083560, 0.4493916440}) < 1e-10);
@@ -154,9 +154,9 @@ TEST_CASE_TEMPLATE("the student's steps are Adam's with a cosine rate, on reshuf
     auto w = hub.folded(fold::Mean{}, uploads);
     Vec<Row<R>> rows;
     for (const auto& x : uploads) rows.push_back({.x = x});
-    const auto said = few.answers(hub.site(), Rows<R>(rows), {hub.ids.begin(), hub.ids.end()});
+    const auto said = few.answers(hub.context(), Rows<R>(rows), {hub.ids.begin(), hub.ids.end()});
     const nn::Taught<Net<R>> taught{&hub.model, &said, few.softening()};
-    auto desk = hub.site();
+    auto desk = hub.context();
     desk.batch = 16;
     const auto batches = desk.epochs(4);  // 40 examples: 16 + 16 + 8, four times
     auto at = desk.with(taught);
@@ -174,11 +174,11 @@ TEST_CASE("it lowers the divergence from the teachers") {
     const auto uploads = hub.uploads(4);
     Vec<Row<double>> rows;
     for (const auto& x : uploads) rows.push_back({.x = x});
-    const auto said = few.answers(hub.site(), Rows<double>(rows), {hub.ids.begin(), hub.ids.end()});
+    const auto said = few.answers(hub.context(), Rows<double>(rows), {hub.ids.begin(), hub.ids.end()});
     const nn::Taught<Net<double>> taught{&hub.model, &said, few.softening()};
     const auto loss = [&](const Vec<double>& w) {
         Vec<double> unused(w.size());
-        return taught.gradient(w, hub.site().everything(), unused);
+        return taught.gradient(w, hub.context().everything(), unused);
     };
     auto longer = few;
     longer.kd_steps = 200;
@@ -283,9 +283,9 @@ TEST_CASE("patience counts from the last better student") {
     std::vector<Vec<double>> students{hub.folded(fold::Mean{}, uploads)};
     Vec<Row<double>> rows;
     for (const auto& x : uploads) rows.push_back({.x = x});
-    const auto said = fold.answers(hub.site(), Rows<double>(rows), {hub.ids.begin(), hub.ids.end()});
+    const auto said = fold.answers(hub.context(), Rows<double>(rows), {hub.ids.begin(), hub.ids.end()});
     const nn::Taught<Net<double>> taught{&hub.model, &said, fold.softening()};
-    auto desk = hub.site();
+    auto desk = hub.context();
     desk.batch = fold.kd_batch;
     const auto batches = desk.epochs(fold.kd_steps);
     auto at = desk.with(taught);
@@ -376,25 +376,25 @@ TEST_CASE("wrong settings and a server without data are refused in a sentence, a
     Hub<Net<float>> hub;
     const fold::Relax<fold::Distill<>> fold;
     const Vec<float> w(Net<float>::parameters);
-    CHECK_NOTHROW(check_hub(fold, hub.site(), w));
-    CHECK_THROWS_WITH_AS(check_hub(fold, hub.site(), Vec<float>(w.size() - 1)),
+    CHECK_NOTHROW(check_context(fold, hub.context(), w));
+    CHECK_THROWS_WITH_AS(check_context(fold, hub.context(), Vec<float>(w.size() - 1)),
                          "distillation asks whole models, and what this method's clients send has 38 of the model's 39 "
                          "parameters: share all of them",
                          ConfigError);
     auto choosing = fold;
     choosing.inner.select = fold::Select::best_val_or_init;
-    CHECK_THROWS_WITH_AS(check_hub(choosing, hub.site(), w),
+    CHECK_THROWS_WITH_AS(check_context(choosing, hub.context(), w),
                          "select=best_val_or_init needs labelled examples at the server: split the data with a share "
                          "for it, or keep the last student (select=last)",
                          ConfigError);
     hub.ids.clear();
-    CHECK_THROWS_WITH_AS(check_hub(fold, hub.site(), w),
+    CHECK_THROWS_WITH_AS(check_context(fold, hub.context(), w),
                          "distillation needs public examples at the server: give the federation `aux`, or split the "
                          "data with a share for the server",
                          ConfigError);
     auto never = fold;
     never.inner.kd_rounds = 0;
-    CHECK_NOTHROW(check_hub(never, hub.site(), w));
+    CHECK_NOTHROW(check_context(never, hub.context(), w));
 }
 
 }  // namespace distill_test

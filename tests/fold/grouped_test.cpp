@@ -31,7 +31,7 @@ namespace {
 struct Still {
     static constexpr Offers offers{};
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>&, Rows<real<M>>, Nothing&) const {}
+    void fold(const Context<M>&, Vec<real<M>>&, Rows<real<M>>, Nothing&) const {}
 };
 template <class Me>
 Vec<float> after(const Me& method, std::size_t rounds = 3) {
@@ -57,7 +57,7 @@ TEST_CASE("every group goes its own way") {
     const auto w0 = folded<fold::Mean>({}, 0), both = folded<fold::Mean>({}, 1);
     const auto still = folded<fold::Grouped<scope::Head, Still>>({}, 1);
     const auto twice = folded<fold::Grouped<scope::Head, fold::Relax<>, Still>>({.selected = {.beta = 2}}, 1);
-    const Where head = on(scope::Head{}, Net{});
+    const Coordinates head = on(scope::Head{}, Net{});
     for (std::size_t j = 0; j < w0.size(); ++j) {
         const bool in = head.covers({j, j + 1});
         CHECK(still[j] == (in ? w0[j] : both[j]));

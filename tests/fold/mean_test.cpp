@@ -36,19 +36,19 @@ using Any = support::Slope<R, 3>;  // a fold does not read the model
 template <class R>
 Vec<R> folded(Vec<R> w, const std::vector<Row<R>>& rows) {
     Nothing none;
-    fold_rows(fold::Mean{}, Site<Any<R>>{}, w, Rows<R>(rows), none);
+    fold_rows(fold::Mean{}, Context<Any<R>>{}, w, Rows<R>(rows), none);
     return w;
 }
 
 // Everything that arrives in a cohort, with storage.
 template <class R>
-struct Cohort {
+struct Participation {
     Vec<R> w;
     std::vector<Vec<R>> values;
     std::vector<Mask> masks;
     std::vector<Row<R>> rows;
 
-    Cohort(std::size_t n, std::size_t d, std::uint64_t seed, bool masked) : w(d), values(n), masks(n) {
+    Participation(std::size_t n, std::size_t d, std::uint64_t seed, bool masked) : w(d), values(n), masks(n) {
         Stream draw(Key{seed});
         for (auto& x : w) x = static_cast<R>(draw.normal());
         for (std::size_t k = 0; k < n; ++k) {
@@ -69,7 +69,7 @@ struct Cohort {
 
 // One by one, or `neighbours` at once, which are then a position of the tree.
 template <class R>
-Vec<R> streamed(const Cohort<R>& cohort, const std::vector<std::size_t>& order, std::size_t threads = 1,
+Vec<R> streamed(const Participation<R>& cohort, const std::vector<std::size_t>& order, std::size_t threads = 1,
                 std::size_t neighbours = 1) {
     const fold::Mean mean;
     CohortSum<fold::Mean, R> sums;
@@ -97,12 +97,12 @@ Vec<R> streamed(const Cohort<R>& cohort, const std::vector<std::size_t>& order, 
     }
     Vec<R> w = cohort.w;
     Nothing none;
-    finish_sum(mean, Site<Any<R>>{}, w, sums.total(), none);
+    finish_sum(mean, Context<Any<R>>{}, w, sums.total(), none);
     return w;
 }
 
 template <class R>
-Vec<R> one_after_the_other(const Cohort<R>& cohort) {  // another shape of the same sum
+Vec<R> one_after_the_other(const Participation<R>& cohort) {  // another shape of the same sum
     Vec<R> w = cohort.w;
     double total = 0;
     Vec<double> sum(w.size());
@@ -155,7 +155,7 @@ TEST_CASE_TEMPLATE("rows of weight 0 do not count, and nothing at all leaves w",
 }
 
 TEST_CASE("the mean of equal floats is that float, and huge weights do not overflow") {
-    Cohort<float> cohort(1, 600, 9, false);
+    Participation<float> cohort(1, 600, 9, false);
     std::vector<Row<float>> rows;
     for (int n = 1; n <= 33; ++n) {
         rows.push_back({cohort.values[0], 1.0 + n % 7});
@@ -166,7 +166,7 @@ TEST_CASE("the mean of equal floats is that float, and huge weights do not overf
 }
 
 TEST_CASE_TEMPLATE("a common factor of the weights drops out", R, float, double) {
-    Cohort<R> cohort(13, 40, 4, false);
+    Participation<R> cohort(13, 40, 4, false);
     const auto before = folded<R>(cohort.w, cohort.rows);
     auto rows = cohort.rows;
     for (auto& row : rows) row.weight *= 0x1p60;  // exact
@@ -184,7 +184,7 @@ TEST_CASE_TEMPLATE("a cohort that streams gives the bits of fold(), in any order
     for (std::size_t n = 1; n <= 33; ++n)
         for (const bool masked : {false, true}) {
             const std::size_t d = n % 4 == 0 ? 1100 : 37;  // several tiles of the batch form, or part of one
-            const Cohort<R> cohort(n, d, 100 * n + masked, masked);
+            const Participation<R> cohort(n, d, 100 * n + masked, masked);
             const auto expected = folded<R>(cohort.w, cohort.rows);
             std::vector<std::size_t> order(n);
             std::iota(order.begin(), order.end(), std::size_t{0});
@@ -203,12 +203,12 @@ TEST_CASE_TEMPLATE("a cohort that streams gives the bits of fold(), in any order
 }
 
 TEST_CASE_TEMPLATE("neighbours that are lifted abreast give the bits of those that come one by one", R, float, double) {
-    static_assert(abreast<fold::Mean> == 8 && abreast<fold::ServerAdam<>> == 8);
-    static_assert(abreast<fold::OwnersMean> == 1 && abreast<fold::PrivateMean<privacy::Noise>> == 1);
+    static_assert(lift_width<fold::Mean> == 8 && lift_width<fold::ServerAdam<>> == 8);
+    static_assert(lift_width<fold::OwnersMean> == 1 && lift_width<fold::PrivateMean<privacy::Noise>> == 1);
     std::size_t wrong_groups_differ = 0;
     for (std::size_t n = 1; n <= 41; ++n)
         for (const bool masked : {false, true}) {
-            const Cohort<R> cohort(n, n % 4 == 0 ? 1100 : 37, 200 * n + masked, masked);
+            const Participation<R> cohort(n, n % 4 == 0 ? 1100 : 37, 200 * n + masked, masked);
             const auto expected = folded<R>(cohort.w, cohort.rows);
             const auto in_groups_of = [&](std::size_t neighbours, std::size_t threads) {
                 std::vector<std::size_t> order((n + neighbours - 1) / neighbours);
@@ -216,7 +216,7 @@ TEST_CASE_TEMPLATE("neighbours that are lifted abreast give the bits of those th
                 return streamed(cohort, order, threads, neighbours);
             };
             for (const std::size_t threads : {1u, 3u})
-                CHECK(same_bits(in_groups_of(abreast<fold::Mean>, threads), expected));
+                CHECK(same_bits(in_groups_of(lift_width<fold::Mean>, threads), expected));
             wrong_groups_differ += !same_bits(in_groups_of(7, 1), expected);  // another tree
         }
     if (std::is_same_v<R, double>) CHECK(wrong_groups_differ > 20);
@@ -224,7 +224,7 @@ TEST_CASE_TEMPLATE("neighbours that are lifted abreast give the bits of those th
 
 TEST_CASE("positions that stay empty keep their place") {
     const fold::Mean mean;
-    const Cohort<double> cohort(11, 50, 3, false);
+    const Participation<double> cohort(11, 50, 3, false);
     for (std::size_t gone = 0; gone < 11; ++gone) {
         auto rows = cohort.rows;
         rows[gone].weight = 0;
@@ -237,7 +237,7 @@ TEST_CASE("positions that stay empty keep their place") {
         }
         auto w = cohort.w;
         Nothing none;
-        finish_sum(mean, Site<Any<double>>{}, w, sums.total(), none);
+        finish_sum(mean, Context<Any<double>>{}, w, sums.total(), none);
         CHECK(same_bits(w, folded<double>(cohort.w, rows)));
         CHECK(same_bits(w, folded<double>(cohort.w, cohort.rows)) == (cohort.rows[gone].weight == 0));
     }
@@ -245,7 +245,7 @@ TEST_CASE("positions that stay empty keep their place") {
     nobody.begin(0);
     auto w = cohort.w;
     Nothing none;
-    finish_sum(mean, Site<Any<double>>{}, w, nobody.total(), none);
+    finish_sum(mean, Context<Any<double>>{}, w, nobody.total(), none);
     CHECK(same_bits(w, cohort.w));
 }
 
@@ -253,7 +253,7 @@ TEST_CASE("a cohort sum can be used again") {
     const fold::Mean mean;
     CohortSum<fold::Mean, double> sums;
     for (const std::size_t n : {5u, 2u, 9u}) {
-        const Cohort<double> cohort(n, 20, n, false);
+        const Participation<double> cohort(n, 20, n, false);
         sums.begin(n);
         for (std::size_t p = 0; p < n; ++p) {
             fold::Mean::Sum<double> sum;
@@ -262,14 +262,14 @@ TEST_CASE("a cohort sum can be used again") {
         }
         auto w = cohort.w;
         Nothing none;
-        finish_sum(mean, Site<Any<double>>{}, w, sums.total(), none);
+        finish_sum(mean, Context<Any<double>>{}, w, sums.total(), none);
         CHECK(same_bits(w, folded<double>(cohort.w, cohort.rows)));
     }
 }
 
 TEST_CASE("a crew of any size gives the bits of one") {
     const std::size_t d = (std::size_t{1} << 20) + 77;
-    Cohort<float> cohort(9, d, 6, true);
+    Participation<float> cohort(9, d, 6, true);
     const auto alone = folded<float>(cohort.w, cohort.rows);
     for (const std::size_t size : {1u, 2u, 3u, 7u}) {
         std::atomic<std::size_t> most{0};
@@ -283,7 +283,7 @@ TEST_CASE("a crew of any size gives the bits of one") {
         const Crew::Use use(&crew);
         auto w = cohort.w;
         Nothing none;
-        fold_rows(fold::Mean{}, Site<Any<float>>{}, w, Rows<float>(cohort.rows), none);
+        fold_rows(fold::Mean{}, Context<Any<float>>{}, w, Rows<float>(cohort.rows), none);
         CHECK(same_bits(w, alone));
         CHECK(most == (size > 1 ? 2 : 0));  // 9 million numbers are worth two; one piece needs no crew
     }

@@ -42,7 +42,7 @@ constexpr double hair = 1 - 0x1p-20;
 template <class R, class F>
 Vec<R> folded(const F& fold, Vec<R> w, const std::vector<Row<R>>& rows, std::size_t round = 0) {
     memory_t<F, R> memory{};
-    fold_rows(fold, Site<Any<R>>{.round = round}, w, Rows<R>(rows), memory);
+    fold_rows(fold, Context<Any<R>>{.round = round}, w, Rows<R>(rows), memory);
     return w;
 }
 }  // namespace
@@ -131,7 +131,7 @@ TEST_CASE("it streams along the tree of a cohort, bit for bit, and keeps its led
     }
     auto w = before;
     memory_t<Hidden, float> memory{};
-    finish_sum(fold, Site<Any<float>>{.cohort = {true, 0.1}}, w, sums.total(), memory);
+    finish_sum(fold, Context<Any<float>>{.cohort = {true, 0.1}}, w, sums.total(), memory);
     CHECK(same_bits(w, folded<float>(fold, before, rows)));
     REQUIRE(memory.ledger.size() == 1);
     CHECK(memory.ledger[0].rate == 0.1);

@@ -27,7 +27,7 @@ using Any = support::Slope<R, 1>;
 template <class R, class F>
 Vec<R> folded(const F& fold, Vec<R> w, const std::vector<Row<R>>& rows) {
     memory_t<F, R> memory{};
-    fold_rows(fold, Site<Any<R>>{}, w, Rows<R>(rows), memory);
+    fold_rows(fold, Context<Any<R>>{}, w, Rows<R>(rows), memory);
     return w;
 }
 }  // namespace
@@ -65,7 +65,7 @@ TEST_CASE("it streams as its inner fold does") {
     }
     auto got = w;
     memory_t<fold::Relax<fold::Relax<>>, double> memory{};
-    finish_sum(fold, Site<Any<double>>{}, got, sums.total(), memory);
+    finish_sum(fold, Context<Any<double>>{}, got, sums.total(), memory);
     CHECK(same_bits(got, folded<double>(fold, w, rows)));
     CHECK_FALSE(same_bits(got, folded<double>(fold::Relax<>{.beta = 2}, w, rows)));
 }
@@ -92,7 +92,7 @@ TEST_CASE("memory is what its inner fold keeps") {
     Vec<float> w(5);
     const Vec<float> x(5, 1.0f);
     const Row<float> row{x};
-    fold_rows(fold::Relax<fold::ServerMomentum<>>{.beta = 0.5}, Site<Any<float>>{}, w, Rows<float>(&row, 1), memory);
+    fold_rows(fold::Relax<fold::ServerMomentum<>>{.beta = 0.5}, Context<Any<float>>{}, w, Rows<float>(&row, 1), memory);
     CHECK(memory.inner.m.size() == 5);
 }
 

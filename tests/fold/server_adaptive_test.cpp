@@ -33,7 +33,7 @@ Vec<double> moves(const F& fold, const std::vector<double>& pseudo_gradients) {
         Vec<double> w{0};  // D is then exact
         const Vec<double> x{d};
         const Row<double> row{x};
-        fold_rows(fold, Site<Any>{}, w, Rows<double>(&row, 1), memory);
+        fold_rows(fold, Context<Any>{}, w, Rows<double>(&row, 1), memory);
         out.push_back(w[0] / fold.server_rate);
     }
     return out;
@@ -93,7 +93,7 @@ TEST_CASE("two vectors of moments in double and a counter, taken at the first fo
     const Vec<double> x{2, 2, 2};
     const Row<double> row{x};
     for (std::uint64_t k = 1; k <= 3; ++k) {
-        fold_rows(fold::ServerAdam<>{}, Site<Any>{}, w, Rows<double>(&row, 1), memory);
+        fold_rows(fold::ServerAdam<>{}, Context<Any>{}, w, Rows<double>(&row, 1), memory);
         CHECK(memory.steps == k);
     }
     CHECK(memory.m.size() == 3);
@@ -109,7 +109,7 @@ TEST_CASE("masked rows pass through to the inner fold") {
     Vec<double> w{3, 1};
     const Vec<double> packed{2};
     const Row<double> row{packed, 1, &mask};
-    fold_rows(fold, Site<Any>{}, w, Rows<double>(&row, 1), memory);
+    fold_rows(fold, Context<Any>{}, w, Rows<double>(&row, 1), memory);
     CHECK(w[0] == 3);  // unchanged means D = 0
     CHECK(w[1] == Approx(1 + 1 / 1.001));
 }

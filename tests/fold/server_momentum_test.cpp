@@ -26,7 +26,7 @@ using Any = support::Slope<R, 2>;
 template <class R, class F>
 void step(const F& fold, Vec<R>& w, const Vec<R>& x, memory_t<F, R>& memory) {
     const Row<R> row{x};
-    fold_rows(fold, Site<Any<R>>{}, w, Rows<R>(&row, 1), memory);
+    fold_rows(fold, Context<Any<R>>{}, w, Rows<R>(&row, 1), memory);
 }
 }  // namespace
 

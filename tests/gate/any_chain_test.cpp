@@ -23,9 +23,9 @@ std::vector<float> answers(const G& gate, const Routes& routes, bool gradient) {
     const Batch<float> b(data.examples(), ids, {}, &draw);
     const auto psi = support::toy_numbers<float>(dimension(Layout(gate.segments(routes))), 4);
     const auto dq0 = support::toy_numbers<float>(6 * routes.blocks, 5);
-    std::vector<float> q0(6 * routes.blocks), notes(6 * gate.notes(routes)), dpsi(psi.size());
-    gate(routes, In<float>(psi), b, Out<float>(q0), Out<float>(notes));
-    gate.pull_back(routes, In<float>(psi), b, In<float>(q0), In<float>(notes), In<float>(dq0), Out<float>(dpsi));
+    std::vector<float> q0(6 * routes.blocks), saved(6 * gate.saved(routes)), dpsi(psi.size());
+    gate(routes, In<float>(psi), b, Out<float>(q0), Out<float>(saved));
+    gate.pull_back(routes, In<float>(psi), b, In<float>(q0), In<float>(saved), In<float>(dq0), Out<float>(dpsi));
     return gradient ? dpsi : q0;
 }
 }  // namespace

@@ -25,12 +25,12 @@ using Small = gate::Chain<6, 4>;
 
 template <class R>
 struct Asked {
-    std::vector<R> q0, notes;
+    std::vector<R> q0, saved;
 };
 template <class G, class R>
 Asked<R> ask(const G& gate, const Routes& where, const std::vector<R>& psi, const Batch<R>& b) {
-    Asked<R> got{std::vector<R>(b.size() * where.blocks), std::vector<R>(b.size() * gate.notes(where))};
-    gate(where, In<R>(psi), b, Out<R>(got.q0), Out<R>(got.notes));
+    Asked<R> got{std::vector<R>(b.size() * where.blocks), std::vector<R>(b.size() * gate.saved(where))};
+    gate(where, In<R>(psi), b, Out<R>(got.q0), Out<R>(got.saved));
     return got;
 }
 template <class G>
@@ -82,8 +82,8 @@ TEST_CASE("the gradient with respect to psi is that of differences, with and wit
                 return total;
             };
             std::vector<double> dpsi(psi.size(), 9.0);
-            const auto [q0, notes] = ask(gate, routes, psi, b);
-            gate.pull_back(routes, In<double>(psi), b, In<double>(q0), In<double>(notes), In<double>(dq0),
+            const auto [q0, saved] = ask(gate, routes, psi, b);
+            gate.pull_back(routes, In<double>(psi), b, In<double>(q0), In<double>(saved), In<double>(dq0),
                            Out<double>(dpsi));
             const auto expected = support::finite_differences(sum, psi);
             CHECK(support::relative_error(dpsi, expected) < 1e-6);  // see finite_differences.hpp

@@ -59,8 +59,8 @@ TEST_CASE("arrays of 0 and 1 as marks, others as targets") {
     const auto marks = decode_npy_marks(three_rows, tensor<std::uint8_t>("y", {3, 2}, {0, 1, 1, 1, 0, 0}));
     CHECK(marks.size() == 3);
     CHECK(marks.examples().classes == 2);
-    CHECK(marks.examples().marks[1] == 1);
-    CHECK(marks.examples().marks[4] == 0);
+    CHECK(marks.examples().multi_hot[1] == 1);
+    CHECK(marks.examples().multi_hot[4] == 0);
     CHECK(decode_npy_marks(three_rows, tensor<double>("y", {3}, {0, 1, 1})).examples().classes == 1);
     CHECK_THROWS_WITH_AS(decode_npy_marks(three_rows, tensor<float>("y", {3, 1}, {0, 1, 0.5f})),
                          Contains("of example 2 is neither 0 nor 1"), IoError);

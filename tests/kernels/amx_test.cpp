@@ -91,29 +91,30 @@ bool affine_agrees(Shape s, float shift, float tampered = 0) {
 
 template <std::size_t Terms>
 void update_in_tiles(const float* dy, const kernels::ByteRows& x, float* w, Shape s,
-                     const kernels::UpdatePulls<float>& pulls, const kernels::UpdateNumbers<float>& numbers) {
+                     const kernels::UpdateVectors<float>& pulls, const kernels::UpdateNumbers<float>& numbers) {
     Vec<float> slopes(s.out);
     kernels::bias_gradient(dy, slopes.data(), s.batch, s.out);
     Tiles unit;
-    kernels::tiles::update<Terms>(unit, dy, slopes.data(), x, w, pulls.toward, s.batch, s.in, s.out, numbers.rate,
-                                  numbers.pull);
-    kernels::update(w + s.out * s.in, slopes.data(), pulls.at(s.out * s.in).toward, nullptr, nullptr, s.out, 1.0f,
+    kernels::tiles::update<Terms>(unit, dy, slopes.data(), x, w, pulls.prox_center, s.batch, s.in, s.out, numbers.rate,
+                                  numbers.prox_weight);
+    kernels::update(w + s.out * s.in, slopes.data(), pulls.at(s.out * s.in).prox_center, nullptr, nullptr, s.out, 1.0f,
                     numbers);
 }
 
 bool update_agrees(Shape s, float shift, bool pulled, float tampered = 0) {
     const Bytes x(s, shift, 1 / 90.0f);
     const std::size_t n = s.out * s.in + s.out;
-    const auto dy = toy_numbers<float>(s.batch * s.out, 3), toward = toy_numbers<float>(n, 4);
+    const auto dy = toy_numbers<float>(s.batch * s.out, 3), prox_center = toy_numbers<float>(n, 4);
     auto w = toy_numbers<float>(n, 5);
     auto exact = converted<double>(w), terms = magnitudes(exact);
     if (n > 0) w[0] += tampered;
-    const kernels::UpdateNumbers<float> numbers{.rate = 0.1f, .decay = 0, .pull = 0.3f, .momentum = 0};
-    update_in_tiles<3>(dy.data(), x.rows, w.data(), s, {pulled ? toward.data() : nullptr, nullptr, nullptr}, numbers);
+    const kernels::UpdateNumbers<float> numbers{.rate = 0.1f, .decay = 0, .prox_weight = 0.3f, .momentum = 0};
+    update_in_tiles<3>(dy.data(), x.rows, w.data(), s, {pulled ? prox_center.data() : nullptr, nullptr, nullptr},
+                       numbers);
 
-    const auto wide_dy = converted<double>(dy), wide_toward = converted<double>(toward);
-    const kernels::UpdateNumbers<double> wide{numbers.rate, 0, numbers.pull, 0};
-    const kernels::UpdatePulls<double> wide_pulls{pulled ? wide_toward.data() : nullptr, nullptr, nullptr};
+    const auto wide_dy = converted<double>(dy), wide_toward = converted<double>(prox_center);
+    const kernels::UpdateNumbers<double> wide{numbers.rate, 0, numbers.prox_weight, 0};
+    const kernels::UpdateVectors<double> wide_pulls{pulled ? wide_toward.data() : nullptr, nullptr, nullptr};
     kernels::reference::affine_update(wide_dy.data(), x.exact.data(), exact.data(), s.batch, s.in, s.out, wide_pulls,
                                       wide);
     const auto size_dy = magnitudes(wide_dy);
@@ -121,7 +122,7 @@ bool update_agrees(Shape s, float shift, bool pulled, float tampered = 0) {
     kernels::reference::affine_weight_gradient(size_dy.data(), x.magnitude.data(), slope.data(),
                                                slope.data() + s.out * s.in, s.batch, s.in, s.out);
     for (std::size_t j = 0; j < n; ++j)
-        terms[j] += wide.rate * (slope[j] + (pulled ? wide.pull * (terms[j] + std::abs(wide_toward[j])) : 0));
+        terms[j] += wide.rate * (slope[j] + (pulled ? wide.prox_weight * (terms[j] + std::abs(wide_toward[j])) : 0));
     return within(w, exact, terms, roundings(s.batch) + s.batch);  // the slopes' sum goes over the batch
 }
 
@@ -137,7 +138,7 @@ struct SoftwareTiles : backend::Simd {
         products += unit.products();
     }
     static void affine_update(const float* dy, const kernels::ByteRows& x, float* w, std::size_t batch, std::size_t in,
-                              std::size_t out, const kernels::UpdatePulls<float>& pulls,
+                              std::size_t out, const kernels::UpdateVectors<float>& pulls,
                               const kernels::UpdateNumbers<float>& numbers) {
         update_in_tiles<Terms>(dy, x, w, {batch, in, out}, pulls, numbers);
     }
@@ -171,7 +172,7 @@ data::Dataset pictures(std::uint64_t seed) {
 
 // Five steps of batch 20.
 template <class M>
-Vec<real<M>> trained(const data::Dataset& data, const Vec<float>& from, double rate, double pull) {
+Vec<real<M>> trained(const data::Dataset& data, const Vec<float>& from, double rate, double prox_weight) {
     using R = real<M>;
     const M model;
     Vec<R> w(from.begin(), from.end());
@@ -180,8 +181,8 @@ Vec<real<M>> trained(const data::Dataset& data, const Vec<float>& from, double r
         std::vector<Index> ids(20);
         for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<Index>(t * 20 + i);
         Step<R> step{.rate = rate};
-        if (pull > 0) step.terms = {.toward = anchor, .pull = pull};
-        model.step(w, Batch<R>(data.examples(), ids), step);
+        if (prox_weight > 0) step.terms = {.prox_center = anchor, .prox_weight = prox_weight};
+        model.fused_step(w, Batch<R>(data.examples(), ids), step);
     }
     return w;
 }
@@ -392,10 +393,11 @@ double places_off(Shape s, std::vector<float> w, float largest, float rate) {
     const Bytes x(s, 72.97f, 1 / 90.0f);
     const auto dy = toy_numbers<float>(s.batch * s.out, 3);
     auto exact = converted<double>(w);
-    update_in_tiles<Terms>(dy.data(), x.rows, w.data(), s, {}, {.rate = rate, .decay = 0, .pull = 0, .momentum = 0});
+    update_in_tiles<Terms>(dy.data(), x.rows, w.data(), s, {},
+                           {.rate = rate, .decay = 0, .prox_weight = 0, .momentum = 0});
     const auto wide_dy = converted<double>(dy);
     kernels::reference::affine_update(wide_dy.data(), x.exact.data(), exact.data(), s.batch, s.in, s.out,
-                                      kernels::UpdatePulls<double>{}, kernels::UpdateNumbers<double>{rate, 0, 0, 0});
+                                      kernels::UpdateVectors<double>{}, kernels::UpdateNumbers<double>{rate, 0, 0, 0});
     double most = 0;
     for (std::size_t j = 0; j < s.out * s.in; ++j) most = std::max(most, std::abs(static_cast<double>(w[j]) - exact[j]));
     return most / std::ldexp(1.0, std::ilogb(largest) - 23);
@@ -423,10 +425,11 @@ TEST_CASE("tiles: beside a huge weight small ones still move by slopes of 14 bit
     const Bytes x(s, 72.97f, 1 / 90.0f);
     const auto dy = toy_numbers<float>(s.batch * s.out, 3);
     auto exact = converted<double>(w);
-    update_in_tiles<3>(dy.data(), x.rows, w.data(), s, {}, {.rate = 1e-3f, .decay = 0, .pull = 0, .momentum = 0});
+    update_in_tiles<3>(dy.data(), x.rows, w.data(), s, {},
+                       {.rate = 1e-3f, .decay = 0, .prox_weight = 0, .momentum = 0});
     const auto wide_dy = converted<double>(dy);
     kernels::reference::affine_update(wide_dy.data(), x.exact.data(), exact.data(), s.batch, s.in, s.out,
-                                      kernels::UpdatePulls<double>{}, kernels::UpdateNumbers<double>{1e-3, 0, 0, 0});
+                                      kernels::UpdateVectors<double>{}, kernels::UpdateNumbers<double>{1e-3, 0, 0, 0});
     double off = 0, moved = 0;
     for (std::size_t j = 0; j < s.out * s.in; ++j)
         if (j % s.in != j / s.in) {
@@ -461,15 +464,15 @@ TEST_CASE("tiles: the bound notices one weight that is off by a thousandth") {
 TEST_CASE("tiles: five training steps err no more than in fp32, with fewer terms they do") {
     if (!kernels::supported(kernels::Set::avx512)) return;  // what is not in tiles runs as avx512
     for (const double rate : {0.01, 0.05, 0.1})
-        for (const double pull : {0.0, 2.0}) {
+        for (const double prox_weight : {0.0, 2.0}) {
             CAPTURE(rate);
-            CAPTURE(pull);
+            CAPTURE(prox_weight);
             const auto data = pictures(7);
             const auto start = initial_parameters(Net<float, backend::Simd>{}, Key{7});
-            const auto exact = trained<Net<double, backend::Simd>>(data, start, rate, pull);
+            const auto exact = trained<Net<double, backend::Simd>>(data, start, rate, prox_weight);
             const auto of = [&]<class Backend>(kernels::Set set, Backend) {
                 const Active active(set);
-                return offset(trained<Net<float, Backend>>(data, start, rate, pull), exact);
+                return offset(trained<Net<float, Backend>>(data, start, rate, prox_weight), exact);
             };
             const Offset fp32 = of(kernels::Set::avx512, backend::Simd{});
             SoftwareTiles<3>::products = 0;
@@ -479,12 +482,12 @@ TEST_CASE("tiles: five training steps err no more than in fp32, with fewer terms
             CAPTURE(fp32.typical);
             CAPTURE(three.largest);
             CAPTURE(three.typical);
-            CHECK(no_larger(three, fp32, pull > 0));
+            CHECK(no_larger(three, fp32, prox_weight > 0));
             if (kernels::supported(kernels::Set::amx))
-                CHECK(no_larger(of(kernels::Set::amx, backend::Simd{}), fp32, pull > 0));
-            CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<1>{}), fp32, pull > 0));
-            if (rate > 0.01 || pull > 0)  // else two terms are what most slopes have
-                CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<2>{}), fp32, pull > 0));
+                CHECK(no_larger(of(kernels::Set::amx, backend::Simd{}), fp32, prox_weight > 0));
+            CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<1>{}), fp32, prox_weight > 0));
+            if (rate > 0.01 || prox_weight > 0)  // else two terms are what most slopes have
+                CHECK_FALSE(no_larger(of(kernels::Set::amx, SoftwareTiles<2>{}), fp32, prox_weight > 0));
         }
 }
 
@@ -499,7 +502,7 @@ TEST_CASE("tiles: gradients, other inputs and other sets are not theirs") {
         const Active active(set);
         auto w = start;
         SoftwareTiles<3>::products = 0;
-        model.step(w, Batch<float>(data.examples(), ids), {.rate = 0.05});
+        model.fused_step(w, Batch<float>(data.examples(), ids), {.rate = 0.05});
         return w;
     };
     const auto by_tiles = stepped(bytes, kernels::Set::amx);
@@ -535,7 +538,7 @@ TEST_CASE("tiles: a first layer of few outputs is not theirs") {
     const auto stepped = [&](const auto& model, kernels::Set set) {
         const Active active(set);
         auto w = initial_parameters(model, Key{3});
-        model.step(w, Batch<float>(bytes.examples(), ids), {.rate = 0.05});
+        model.fused_step(w, Batch<float>(bytes.examples(), ids), {.rate = 0.05});
         return w;
     };
     const auto alike = [&](const auto& model) {

@@ -117,7 +117,7 @@ std::string wrong(Shape s, bool with_bias, R tampered = 0) {
 
 // Which terms an update has.
 struct Terms {
-    bool decay, toward, also, velocity;
+    bool decay, prox_center, linear, velocity;
 };
 
 // w and the velocity after affine_update, against the plain loop in the wider type.
@@ -126,25 +126,25 @@ bool update_agrees(Shape s, Terms t, R tampered = 0) {
     using W = Wide<R>;
     const std::size_t n = s.out * s.in + s.out;
     const auto x = toy_numbers<R>(s.batch * s.in, 1), dy = toy_numbers<R>(s.batch * s.out, 2);
-    const auto w = toy_numbers<R>(n, 3), toward = toy_numbers<R>(n, 4), also = toy_numbers<R>(n, 5);
+    const auto w = toy_numbers<R>(n, 3), prox_center = toy_numbers<R>(n, 4), linear = toy_numbers<R>(n, 5);
     const auto velocity = toy_numbers<R>(n, 6);
     const kernels::UpdateNumbers<R> numbers{
-        .rate = R(0.1), .decay = t.decay ? R(0.01) : R(0), .pull = R(0.3), .momentum = R(0.9)};
+        .rate = R(0.1), .decay = t.decay ? R(0.01) : R(0), .prox_weight = R(0.3), .momentum = R(0.9)};
 
-    Unaligned<R> ux(x), udy(dy), uw(w), ut(toward), ua(also), uv(velocity);
+    Unaligned<R> ux(x), udy(dy), uw(w), ut(prox_center), ua(linear), uv(velocity);
     if (n > 0) uw.data()[n - 1] += tampered;
-    const kernels::UpdatePulls<R> pulls{t.toward ? ut.data() : nullptr, t.also ? ua.data() : nullptr,
-                                        t.velocity ? uv.data() : nullptr};
+    const kernels::UpdateVectors<R> pulls{t.prox_center ? ut.data() : nullptr, t.linear ? ua.data() : nullptr,
+                                          t.velocity ? uv.data() : nullptr};
     kernels::affine_update(udy.data(), ux.data(), uw.data(), s.batch, s.in, s.out, pulls, numbers);
 
-    const auto wx = converted<W>(x), wdy = converted<W>(dy), wt = converted<W>(toward), wa = converted<W>(also);
+    const auto wx = converted<W>(x), wdy = converted<W>(dy), wt = converted<W>(prox_center), wa = converted<W>(linear);
     auto exact = converted<W>(w), exact_v = converted<W>(velocity);
-    const kernels::UpdateNumbers<W> wide{numbers.rate, numbers.decay, numbers.pull, numbers.momentum};
-    const kernels::UpdatePulls<W> wide_pulls{t.toward ? wt.data() : nullptr, t.also ? wa.data() : nullptr,
-                                             t.velocity ? exact_v.data() : nullptr};
+    const kernels::UpdateNumbers<W> wide{numbers.rate, numbers.decay, numbers.prox_weight, numbers.momentum};
+    const kernels::UpdateVectors<W> wide_pulls{t.prox_center ? wt.data() : nullptr, t.linear ? wa.data() : nullptr,
+                                               t.velocity ? exact_v.data() : nullptr};
     kernels::reference::affine_update(wdy.data(), wx.data(), exact.data(), s.batch, s.in, s.out, wide_pulls, wide);
 
-    // The same with absolute values; |w - toward| <= |w| + |toward|.
+    // The same with absolute values; |w - prox_center| <= |w| + |prox_center|.
     const auto ax = magnitudes(wx), ady = magnitudes(wdy);
     auto terms = magnitudes(converted<W>(w)), terms_v = magnitudes(converted<W>(velocity));
     std::vector<W> slope(n);
@@ -152,8 +152,8 @@ bool update_agrees(Shape s, Terms t, R tampered = 0) {
                                                s.batch, s.in, s.out);
     for (std::size_t j = 0; j < n; ++j) {
         W d = slope[j] + wide.decay * terms[j];
-        if (t.toward) d += wide.pull * (terms[j] + std::abs(wt[j]));
-        if (t.also) d += std::abs(wa[j]);
+        if (t.prox_center) d += wide.prox_weight * (terms[j] + std::abs(wt[j]));
+        if (t.linear) d += std::abs(wa[j]);
         if (t.velocity) d = terms_v[j] = wide.momentum * terms_v[j] + d;
         terms[j] += wide.rate * d;
     }
@@ -287,7 +287,7 @@ TEST_CASE_TEMPLATE("dense kernels: rows by pointer, in any order and more than o
         rows[b] = pool.data() + (b * 5 % 9) * s.in;
         std::copy_n(rows[b], s.in, x.data() + b * s.in);
     }
-    const kernels::UpdatePulls<R> pulls{};
+    const kernels::UpdateVectors<R> pulls{};
     const kernels::UpdateNumbers<R> numbers{R(0.1), 0, 0, 0};
     for_each_kernel_set([&](std::string_view set) {
         CAPTURE(set);
@@ -324,10 +324,10 @@ TEST_CASE_TEMPLATE("affine_update: worked by hand", R, float, double) {
     // x = [1 2; 3 4], dy = [1; 2]: dW = [7 10], db = 3. d = dW + 0.5 w + 0.25 (w - 8) + 1, v = 2 * 0.5 + d.
     for_each_kernel_set([](std::string_view set) {
         CAPTURE(set);
-        const std::vector<R> x{1, 2, 3, 4}, dy{1, 2}, toward(3, 8), also(3, 1);
+        const std::vector<R> x{1, 2, 3, 4}, dy{1, 2}, prox_center(3, 8), linear(3, 1);
         std::vector<R> w{4, 4, 4}, v(3, 2);
         kernels::affine_update(dy.data(), x.data(), w.data(), 2, 2, 1,
-                               kernels::UpdatePulls<R>{toward.data(), also.data(), v.data()},
+                               kernels::UpdateVectors<R>{prox_center.data(), linear.data(), v.data()},
                                kernels::UpdateNumbers<R>{R(0.5), R(0.5), R(0.25), R(0.5)});
         CHECK(v == std::vector<R>{10, 13, 6});
         CHECK(w == std::vector<R>{-1, R(-2.5), 1});
@@ -422,18 +422,19 @@ public:
         const kernels::RowTable<R> rows(x.data(), s.batch, s.in);
         const Crew::Use use(crew);
         std::vector<R> y(s.batch * s.out), dx(s.batch * s.in), dw(s.in * s.out), db(s.out);
-        backend::Simd::affine(x.data(), w.data(), toward.data(), y.data(), s.batch, s.in, s.out);
+        backend::Simd::affine(x.data(), w.data(), prox_center.data(), y.data(), s.batch, s.in, s.out);
         keep(y);
-        backend::Simd::affine(rows.rows(), w.data(), toward.data(), y.data(), s.batch, s.in, s.out);
+        backend::Simd::affine(rows.rows(), w.data(), prox_center.data(), y.data(), s.batch, s.in, s.out);
         keep(y);
         backend::Simd::affine_input_gradient(dy.data(), w.data(), dx.data(), s.batch, s.in, s.out);
         keep(dx);
         backend::Simd::affine_weight_gradient(dy.data(), x.data(), dw.data(), db.data(), s.batch, s.in, s.out);
         keep(dw);
         keep(db);
-        std::vector<R> velocity = toward;
-        const kernels::UpdatePulls<R> plain{}, prox{toward.data(), nullptr, nullptr};
-        for (const auto& pulls : {plain, prox, kernels::UpdatePulls<R>{toward.data(), nullptr, velocity.data()}}) {
+        std::vector<R> velocity = prox_center;
+        const kernels::UpdateVectors<R> plain{}, prox{prox_center.data(), nullptr, nullptr};
+        for (const auto& pulls :
+             {plain, prox, kernels::UpdateVectors<R>{prox_center.data(), nullptr, velocity.data()}}) {
             auto own = w;
             backend::Simd::affine_update(dy.data(), rows.rows(), own.data(), s.batch, s.in, s.out, pulls,
                                          {R(0.1), R(0), R(0.3), R(0.9)});
@@ -446,7 +447,7 @@ public:
 private:
     Shape s;
     std::vector<R> x = toy_numbers<R>(s.batch * s.in, 1), w = toy_numbers<R>((s.in + 1) * s.out, 2),
-                   dy = toy_numbers<R>(s.batch * s.out, 3), toward = toy_numbers<R>((s.in + 1) * s.out, 4);
+                   dy = toy_numbers<R>(s.batch * s.out, 3), prox_center = toy_numbers<R>((s.in + 1) * s.out, 4);
 };
 
 // From 2^21 multiply-adds on: in panels, packed or as they lie, with rows for many pieces and for few.

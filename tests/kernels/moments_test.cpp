@@ -59,25 +59,25 @@ std::vector<R> toy_squares(std::size_t n, std::uint64_t seed) {
 template <class R>
 bool adam_agrees(std::size_t n, bool with_pull, bool with_also, R tampered = 0) {
     using W = Wide<R>;
-    const auto x = toy_numbers<R>(n, 1), g = toy_numbers<R>(n, 2), toward = toy_numbers<R>(n, 3);
-    const auto also = toy_numbers<R>(n, 4), m = toy_numbers<R>(n, 5), v = toy_squares<R>(n, 6);
+    const auto x = toy_numbers<R>(n, 1), g = toy_numbers<R>(n, 2), prox_center = toy_numbers<R>(n, 3);
+    const auto linear = toy_numbers<R>(n, 4), m = toy_numbers<R>(n, 5), v = toy_squares<R>(n, 6);
     const MomentNumbers<R> s{R(0.1), R(0.9), R(0.99), R(1e-3), R(1.25), R(1.5)};
-    const R pull = R(0.3);
-    Unaligned<R> ux(x), ug(g), ut(toward), ua(also), um(m), uv(v);
+    const R prox_weight = R(0.3);
+    Unaligned<R> ux(x), ug(g), ut(prox_center), ua(linear), um(m), uv(v);
     if (n > 0) ug.data()[n - 1] += tampered;
-    kernels::adam(ux.data(), ug.data(), with_pull ? ut.data() : nullptr, pull, with_also ? ua.data() : nullptr,
+    kernels::adam(ux.data(), ug.data(), with_pull ? ut.data() : nullptr, prox_weight, with_also ? ua.data() : nullptr,
                   um.data(), uv.data(), n, &s);
 
     auto ex = converted<W>(x), em = converted<W>(m), ev = converted<W>(v);
-    const auto eg = converted<W>(g), et = converted<W>(toward), ea = converted<W>(also);
-    kernels::reference::adam(ex.data(), eg.data(), with_pull ? et.data() : nullptr, static_cast<W>(pull),
+    const auto eg = converted<W>(g), et = converted<W>(prox_center), ea = converted<W>(linear);
+    kernels::reference::adam(ex.data(), eg.data(), with_pull ? et.data() : nullptr, static_cast<W>(prox_weight),
                              with_also ? ea.data() : nullptr, em.data(), ev.data(), n, s);
 
     // Absolute terms: the direction, the moments, and the step with what errors of v add to it.
     auto tx = magnitudes(converted<W>(x)), tm = magnitudes(converted<W>(m)), tv = converted<W>(v);
     for (std::size_t j = 0; j < n; ++j) {
         W d = std::abs(eg[j]);
-        if (with_pull) d += pull * (tx[j] + std::abs(et[j]));
+        if (with_pull) d += prox_weight * (tx[j] + std::abs(et[j]));
         if (with_also) d += std::abs(ea[j]);
         tm[j] = s.b1 * tm[j] + (1 - W(s.b1)) * d;
         tv[j] = s.b2 * tv[j] + (1 - W(s.b2)) * d * d;
@@ -124,9 +124,9 @@ TEST_CASE_TEMPLATE("moments: worked by hand", R, float, double) {
         CAPTURE(set);
         for (const std::size_t n : {1u, 17u, 64u}) {
             // m = 0.5*2 + 0.5*4 = 3, v = 0.75*4 + 0.25*16 = 7, then (3*2) / (sqrt(7*7) + 1); d = 3 + 0.5*(4-4) + 1.
-            std::vector<R> x(n, 4), g(n, 3), toward(n, 4), also(n, 1), m(n, 2), v(n, 4);
+            std::vector<R> x(n, 4), g(n, 3), prox_center(n, 4), linear(n, 1), m(n, 2), v(n, 4);
             const MomentNumbers<R> s{R(2), R(0.5), R(0.75), R(1), R(2), R(7)};
-            kernels::adam(x.data(), g.data(), toward.data(), R(0.5), also.data(), m.data(), v.data(), n, &s);
+            kernels::adam(x.data(), g.data(), prox_center.data(), R(0.5), linear.data(), m.data(), v.data(), n, &s);
             CHECK(m == std::vector<R>(n, 3));
             CHECK(v == std::vector<R>(n, 7));
             CHECK(x == std::vector<R>(n, R(2.5)));
@@ -153,10 +153,10 @@ TEST_CASE_TEMPLATE("adam: every set and every choice of terms agrees with the pl
     for_each_kernel_set([](std::string_view set) {
         CAPTURE(set);
         for (const auto n : sizes)
-            for (const bool pull : {false, true})
-                for (const bool also : {false, true}) {
+            for (const bool prox_weight : {false, true})
+                for (const bool linear : {false, true}) {
                     CAPTURE(n);
-                    REQUIRE(adam_agrees<R>(n, pull, also));
+                    REQUIRE(adam_agrees<R>(n, prox_weight, linear));
                 }
         CHECK_FALSE(adam_agrees<R>(33, true, true, R(1e-3)));  // one gradient off by a thousandth
     });
@@ -178,7 +178,7 @@ TEST_CASE_TEMPLATE("adapt_toward: every set and every kind agrees with the plain
 TEST_CASE_TEMPLATE("moments: a cut into ranges gives the bits of the whole", R, float, double) {
     // Scopes and masks step range by range; a coordinate must not notice where its range begins.
     const std::size_t n = 131;
-    const auto g = toy_numbers<R>(n, 2), toward = toy_numbers<R>(n, 3), also = toy_numbers<R>(n, 4);
+    const auto g = toy_numbers<R>(n, 2), prox_center = toy_numbers<R>(n, 3), linear = toy_numbers<R>(n, 4);
     const MomentNumbers<R> s{R(0.1), R(0.9), R(0.99), R(1e-3), R(1.25), R(1.5)};
     const MomentNumbers<double> wide{0.1, 0.9, 0.99, 1e-3, 1.25, 1.5};
     for_each_kernel_set([&](std::string_view set) {
@@ -186,8 +186,8 @@ TEST_CASE_TEMPLATE("moments: a cut into ranges gives the bits of the whole", R, 
         const auto adam = [&](std::size_t cut) {
             auto x = toy_numbers<R>(n, 1), m = toy_numbers<R>(n, 5), v = toy_squares<R>(n, 6);
             for (const auto& [a, b] : {std::pair{std::size_t{0}, cut}, std::pair{cut, n}})
-                kernels::adam(x.data() + a, g.data() + a, toward.data() + a, R(0.3), also.data() + a, m.data() + a,
-                              v.data() + a, b - a, &s);
+                kernels::adam(x.data() + a, g.data() + a, prox_center.data() + a, R(0.3), linear.data() + a,
+                              m.data() + a, v.data() + a, b - a, &s);
             x.insert(x.end(), m.begin(), m.end());
             x.insert(x.end(), v.begin(), v.end());
             return x;

@@ -45,9 +45,9 @@ const std::vector<Problem> problems{
 
 template <class R>
 struct Results {
-    std::vector<R> y, notes, dx, dscale, dshift;
+    std::vector<R> y, saved, dx, dscale, dshift;
     explicit Results(const Problem& p)
-        : y(p.numbers), notes(2 * p.s.count), dx(p.numbers), dscale(p.pairs), dshift(p.pairs) {}
+        : y(p.numbers), saved(2 * p.s.count), dx(p.numbers), dscale(p.pairs), dshift(p.pairs) {}
     bool operator==(const Results&) const = default;
 };
 constexpr double eps = 1e-3;
@@ -66,12 +66,12 @@ struct Given {
 template <class R>
 Results<R> kernel(const Problem& p, const Given<R>& g, kernels::NormOptions o) {
     Results<R> r(p);
-    for (std::size_t i = 0; i < p.s.count; ++i) r.notes[2 * i] = R(0.25), r.notes[2 * i + 1] = R(1.5);
+    for (std::size_t i = 0; i < p.s.count; ++i) r.saved[2 * i] = R(0.25), r.saved[2 * i + 1] = R(1.5);
     const R nan = std::numeric_limits<R>::quiet_NaN();
     r.dscale.assign(p.pairs, nan), r.dshift = r.dscale;  // they are written, not added to
-    kernels::norm(g.x.data(), g.scale.data(), g.shift.data(), r.y.data(), r.notes.data(), p.s, R(eps), o);
+    kernels::norm(g.x.data(), g.scale.data(), g.shift.data(), r.y.data(), r.saved.data(), p.s, R(eps), o);
     kernels::norm_gradient(g.x.data(), g.dy.data(), g.scale.data(), g.shift.data(),
-                           static_cast<const R*>(r.notes.data()), r.dx.data(), r.dscale.data(), r.dshift.data(),
+                           static_cast<const R*>(r.saved.data()), r.dx.data(), r.dscale.data(), r.dshift.data(),
                            p.pairs, p.s, o);
     return r;
 }
@@ -79,12 +79,12 @@ template <class R>
 Results<Wide<R>> plain(const Problem& p, const Given<R>& g, kernels::NormOptions o) {
     using W = Wide<R>;
     Results<W> r(p);
-    for (std::size_t i = 0; i < p.s.count; ++i) r.notes[2 * i] = W(0.25), r.notes[2 * i + 1] = W(1.5);
+    for (std::size_t i = 0; i < p.s.count; ++i) r.saved[2 * i] = W(0.25), r.saved[2 * i + 1] = W(1.5);
     const auto x = converted<W>(g.x), dy = converted<W>(g.dy);
     const auto scale = converted<W>(g.scale), shift = converted<W>(g.shift);
-    kernels::reference::norm(x.data(), scale.data(), shift.data(), r.y.data(), r.notes.data(), p.s, W(R(eps)), o.relu,
+    kernels::reference::norm(x.data(), scale.data(), shift.data(), r.y.data(), r.saved.data(), p.s, W(R(eps)), o.relu,
                              o.known);
-    kernels::reference::norm_gradient(x.data(), dy.data(), scale.data(), shift.data(), r.notes.data(), r.dx.data(),
+    kernels::reference::norm_gradient(x.data(), dy.data(), scale.data(), shift.data(), r.saved.data(), r.dx.data(),
                                       r.dscale.data(), r.dshift.data(), p.s, o.relu, o.known);
     return r;
 }
@@ -146,10 +146,10 @@ TEST_CASE_TEMPLATE("norms: bits do not depend on the size of the crew, nor on wh
         const Given<R> g(p);
         const auto both = kernel<R>(p, g, {});
         Results<R> r(p);
-        const R* notes = both.notes.data();
-        kernels::norm_gradient<R>(g.x.data(), g.dy.data(), g.scale.data(), g.shift.data(), notes, r.dx.data(), nullptr,
+        const R* saved = both.saved.data();
+        kernels::norm_gradient<R>(g.x.data(), g.dy.data(), g.scale.data(), g.shift.data(), saved, r.dx.data(), nullptr,
                                   nullptr, p.pairs, p.s);
-        kernels::norm_gradient<R>(g.x.data(), g.dy.data(), g.scale.data(), g.shift.data(), notes, nullptr,
+        kernels::norm_gradient<R>(g.x.data(), g.dy.data(), g.scale.data(), g.shift.data(), saved, nullptr,
                                   r.dscale.data(), r.dshift.data(), p.pairs, p.s);
         CHECK(r.dx == both.dx);
         CHECK(r.dscale == both.dscale);
@@ -160,16 +160,16 @@ TEST_CASE_TEMPLATE("norms: bits do not depend on the size of the crew, nor on wh
 TEST_CASE_TEMPLATE("a variance is given where it is wanted; a far mean costs nothing", R, float, double) {
     for_each_kernel_set([&](auto) {
         const Problem p = batch(4, 2, 33);
-        std::vector<R> x = toy_numbers<R>(p.numbers, 1), far = x, y(x.size()), z(x.size()), notes(4), variances(2);
+        std::vector<R> x = toy_numbers<R>(p.numbers, 1), far = x, y(x.size()), z(x.size()), saved(4), variances(2);
         const std::vector<R> one(2, R(1)), zero(2);
         for (R& v : far) v = std::round(v * 64) / 64;
         x = far;
         for (R& v : far) v += R(1024);  // exact: nine bits behind the point
-        kernels::norm(x.data(), one.data(), zero.data(), y.data(), notes.data(), p.s, R(0), {}, variances.data());
+        kernels::norm(x.data(), one.data(), zero.data(), y.data(), saved.data(), p.s, R(0), {}, variances.data());
         for (std::size_t c = 0; c < 2; ++c)
-            CHECK(static_cast<double>(variances[c] * notes[2 * c + 1] * notes[2 * c + 1]) ==
+            CHECK(static_cast<double>(variances[c] * saved[2 * c + 1] * saved[2 * c + 1]) ==
                   doctest::Approx(1).epsilon(1e-6));
-        kernels::norm(far.data(), one.data(), zero.data(), z.data(), notes.data(), p.s, R(0));
+        kernels::norm(far.data(), one.data(), zero.data(), z.data(), saved.data(), p.s, R(0));
         const double unit = 1024 * static_cast<double>(std::numeric_limits<R>::epsilon());  // the mean is rounded there
         for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::abs(static_cast<double>(y[i] - z[i])) < 4 * unit);
     });

@@ -102,9 +102,9 @@ struct Moved {
 template <class R, class Wide_, class F>
 Moved<Wide_> moved(const Problem<R>& p, const F& update) {
     Moved<Wide_> m{converted<Wide_>(p.w), converted<Wide_>(toy_numbers<R>(p.w.size(), 7))};
-    const auto toward = converted<Wide_>(toy_numbers<R>(p.w.size(), 5));
-    const auto also = converted<Wide_>(toy_numbers<R>(p.w.size(), 6));
-    update(m, kernels::UpdatePulls<Wide_>{toward.data(), also.data(), m.velocity.data()},
+    const auto prox_center = converted<Wide_>(toy_numbers<R>(p.w.size(), 5));
+    const auto linear = converted<Wide_>(toy_numbers<R>(p.w.size(), 6));
+    update(m, kernels::UpdateVectors<Wide_>{prox_center.data(), linear.data(), m.velocity.data()},
            kernels::UpdateNumbers<Wide_>{Wide_(0.125), Wide_(0.25), Wide_(0.5), Wide_(0.75)});
     return m;
 }
@@ -159,7 +159,8 @@ std::string wrong(const Problem<R>& p, R tampered = 0) {
     const auto should = moved<R, W>(p, [&](auto& m, const auto& pulls, const auto& numbers) {
         kernels::reference::sparse_update(p.exists(), dy.data(), x.data(), m.w.data(), batch, in, out, pulls, numbers);
     });
-    // Beside the sum: |w|, |also|, |velocity| <= 1 and |w - toward| <= 2, times factors below 1: at most 4 in 10 steps.
+    // Beside the sum: |w|, |linear|, |velocity| <= 1 and |w - prox_center| <= 2, times factors below 1: at most 4 in 10
+    // steps.
     for (W& t : terms) t += 4;
     if (!within(got.w, should.w, terms, batch + 10)) return "update";
     if (!within(got.velocity, should.velocity, terms, batch + 10)) return "velocity";

@@ -45,36 +45,37 @@ struct Shifted {
 
 // Which terms an update has.
 struct Terms {
-    bool decay, toward, also, velocity;
+    bool decay, prox_center, linear, velocity;
 };
 
 // x and the velocity after one update, by the kernel of the active set, against the plain loop in the wider type.
 template <class R>
 bool update_agrees(std::size_t n, Terms terms, std::size_t offset, R tampered = 0) {
     using W = Wide<R>;
-    const auto x = toy_numbers<R>(n, 1), g = toy_numbers<R>(n, 2), toward = toy_numbers<R>(n, 3);
-    const auto also = toy_numbers<R>(n, 4), velocity = toy_numbers<R>(n, 5);
+    const auto x = toy_numbers<R>(n, 1), g = toy_numbers<R>(n, 2), prox_center = toy_numbers<R>(n, 3);
+    const auto linear = toy_numbers<R>(n, 4), velocity = toy_numbers<R>(n, 5);
     const R scale = R(0.75);
-    const Numbers<R> numbers{.rate = R(0.1), .decay = terms.decay ? R(0.01) : R(0), .pull = R(0.3), .momentum = R(0.9)};
+    const Numbers<R> numbers{
+        .rate = R(0.1), .decay = terms.decay ? R(0.01) : R(0), .prox_weight = R(0.3), .momentum = R(0.9)};
 
-    Shifted<R> ux(x, offset), ug(g, offset), ut(toward, offset), ua(also, offset), uv(velocity, offset);
+    Shifted<R> ux(x, offset), ug(g, offset), ut(prox_center, offset), ua(linear, offset), uv(velocity, offset);
     if (n > 0) ug.data()[n - 1] += tampered;
-    kernels::update(ux.data(), ug.data(), terms.toward ? ut.data() : nullptr, terms.also ? ua.data() : nullptr,
+    kernels::update(ux.data(), ug.data(), terms.prox_center ? ut.data() : nullptr, terms.linear ? ua.data() : nullptr,
                     terms.velocity ? uv.data() : nullptr, n, scale, numbers);
 
     auto ex = converted<W>(x), ev = converted<W>(velocity);
-    const auto eg = converted<W>(g), et = converted<W>(toward), ea = converted<W>(also);
-    const Numbers<W> wide{numbers.rate, numbers.decay, numbers.pull, numbers.momentum};
-    kernels::reference::update(ex.data(), eg.data(), terms.toward ? et.data() : nullptr,
-                               terms.also ? ea.data() : nullptr, terms.velocity ? ev.data() : nullptr, n,
+    const auto eg = converted<W>(g), et = converted<W>(prox_center), ea = converted<W>(linear);
+    const Numbers<W> wide{numbers.rate, numbers.decay, numbers.prox_weight, numbers.momentum};
+    kernels::reference::update(ex.data(), eg.data(), terms.prox_center ? et.data() : nullptr,
+                               terms.linear ? ea.data() : nullptr, terms.velocity ? ev.data() : nullptr, n,
                                static_cast<W>(scale), wide);
 
-    // The same update of the absolute values bounds the terms: |x - toward| <= |x| + |toward|.
+    // The same update of the absolute values bounds the terms: |x - prox_center| <= |x| + |prox_center|.
     auto mx = magnitudes(converted<W>(x)), mv = magnitudes(converted<W>(velocity));
     for (std::size_t j = 0; j < n; ++j) {
         W d = scale * std::abs(eg[j]) + wide.decay * mx[j];
-        if (terms.toward) d += wide.pull * (mx[j] + std::abs(et[j]));
-        if (terms.also) d += std::abs(ea[j]);
+        if (terms.prox_center) d += wide.prox_weight * (mx[j] + std::abs(et[j]));
+        if (terms.linear) d += std::abs(ea[j]);
         if (terms.velocity) d = mv[j] = wide.momentum * mv[j] + d;
         mx[j] += wide.rate * d;
     }
@@ -96,9 +97,9 @@ TEST_CASE_TEMPLATE("update: worked by hand", R, float, double) {
     for_each_kernel_set([](std::string_view set) {
         CAPTURE(set);
         for (const std::size_t n : {1u, 17u, 64u}) {
-            std::vector<R> x(n, 4), g(n, 1), toward(n, 8), also(n, 3), v(n, 2);
-            const Numbers<R> numbers{.rate = R(0.5), .decay = R(0.5), .pull = R(0.25), .momentum = R(0.5)};
-            kernels::update(x.data(), g.data(), toward.data(), also.data(), v.data(), n, R(2), numbers);
+            std::vector<R> x(n, 4), g(n, 1), prox_center(n, 8), linear(n, 3), v(n, 2);
+            const Numbers<R> numbers{.rate = R(0.5), .decay = R(0.5), .prox_weight = R(0.25), .momentum = R(0.5)};
+            kernels::update(x.data(), g.data(), prox_center.data(), linear.data(), v.data(), n, R(2), numbers);
             CHECK(v == std::vector<R>(n, 7));
             CHECK(x == std::vector<R>(n, R(0.5)));
         }
@@ -123,9 +124,9 @@ TEST_CASE_TEMPLATE("update: every set and every choice of terms agrees with the 
 TEST_CASE_TEMPLATE("update: a cut into ranges gives the bits of the whole", R, float, double) {
     // Scopes update a vector range by range; a coordinate must not notice where its range begins.
     const std::size_t n = 131;
-    const auto x = toy_numbers<R>(n, 1), g = toy_numbers<R>(n, 2), toward = toy_numbers<R>(n, 3);
-    const auto also = toy_numbers<R>(n, 4), velocity = toy_numbers<R>(n, 5);
-    const Numbers<R> numbers{.rate = R(0.1), .decay = R(0.01), .pull = R(0.3), .momentum = R(0.9)};
+    const auto x = toy_numbers<R>(n, 1), g = toy_numbers<R>(n, 2), prox_center = toy_numbers<R>(n, 3);
+    const auto linear = toy_numbers<R>(n, 4), velocity = toy_numbers<R>(n, 5);
+    const Numbers<R> numbers{.rate = R(0.1), .decay = R(0.01), .prox_weight = R(0.3), .momentum = R(0.9)};
     for_each_kernel_set([&](std::string_view set) {
         CAPTURE(set);
         for_each_terms([&](Terms terms) {
@@ -135,8 +136,9 @@ TEST_CASE_TEMPLATE("update: a cut into ranges gives the bits of the whole", R, f
                 auto own = numbers;
                 if (!terms.decay) own.decay = 0;
                 for (const auto& [begin, end] : {std::pair{std::size_t{0}, cut}, std::pair{cut, n}})
-                    kernels::update(y.data() + begin, g.data() + begin, terms.toward ? toward.data() + begin : nullptr,
-                                    terms.also ? also.data() + begin : nullptr,
+                    kernels::update(y.data() + begin, g.data() + begin,
+                                    terms.prox_center ? prox_center.data() + begin : nullptr,
+                                    terms.linear ? linear.data() + begin : nullptr,
                                     terms.velocity ? v.data() + begin : nullptr, end - begin, R(0.75), own);
                 y.insert(y.end(), v.begin(), v.end());
                 return y;

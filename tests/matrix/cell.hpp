@@ -31,7 +31,8 @@ struct SignDescent {  // Bernstein et al., ICML 2018, without momentum
     static constexpr Offers offers{};
     double rate = 0.01;
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms, Nothing&) const {
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+                Nothing&) const {
         using R = real<M>;
         Vec<R> g(x.size());
         const double loss = at.gradient(x, b, g);
@@ -42,8 +43,9 @@ struct SignDescent {  // Bernstein et al., ICML 2018, without momentum
                     continue;
                 }
                 if (terms.active && !(*terms.active)[j]) continue;
-                const R pull = terms.pull != 0 ? static_cast<R>(terms.pull) * (x[j] - terms.toward[j]) : R(0);
-                const R d = g[j] + pull + (terms.also.empty() ? R(0) : terms.also[j]);
+                const R prox_weight =
+                    terms.prox_weight != 0 ? static_cast<R>(terms.prox_weight) * (x[j] - terms.prox_center[j]) : R(0);
+                const R d = g[j] + prox_weight + (terms.linear.empty() ? R(0) : terms.linear[j]);
                 x[j] -= static_cast<R>(rate) * static_cast<R>((d > 0) - (d < 0));
             }
         });
@@ -54,7 +56,7 @@ struct SignDescent {  // Bernstein et al., ICML 2018, without momentum
 struct TrimmedMean {  // Yin et al., ICML 2018; the largest and the smallest of every coordinate are left out
     static constexpr Offers offers{};
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         Vec<real<M>> column(rows.size());
         for (std::size_t j = 0; j < w.size() && rows.size() > 2; ++j) {
             for (std::size_t k = 0; k < rows.size(); ++k) column[k] = rows[k].x[j];
@@ -83,7 +85,7 @@ struct PerBlock {  // a gate: one learnt share a block, the same for all example
 struct HalfWay {  // a prior: mu between w and where the run began
     static constexpr auto offers = offer::forgets;
     template <class M>
-    void operator()(const Site<M>& at, Vec<real<M>>& w, const Drawn<real<M>>&, const Personal<real<M>>&,
+    void operator()(const Context<M>& at, Vec<real<M>>& w, const Drawn<real<M>>&, const Personal<real<M>>&,
                     Vec<real<M>>& mu) const {
         mu = w;
         for (std::size_t j = 0; j < mu.size(); ++j) mu[j] = (mu[j] + (*at.initial)[j]) / 2;

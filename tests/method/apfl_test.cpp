@@ -38,8 +38,8 @@ client_t<Apfl<>, double> visited(const Apfl<>& method, double v, double alpha, V
     const support::Quadratic<> model;
     Workspace<double> workspace;
     const auto share = data[0];
-    const Site<support::Quadratic<>> at{.model = &model, .examples = share.examples, .ids = share.train,
-                                        .workspace = &workspace};
+    const Context<support::Quadratic<>> at{
+        .model = &model, .examples = share.examples, .ids = share.train, .workspace = &workspace};
     client_t<Apfl<>, double> me{.v = {v}, .alpha = alpha, .cursor = {}};
     w = visit_at<Apfl<>, support::Quadratic<>>(method, at, Vec<double>{0}, me).x;
     return me;

@@ -133,7 +133,7 @@ TEST_CASE("a decorated method trains as on the data that is left, and obeys the 
     auto split = data.split();
     Workspace<float> workspace;
     for (Id k = 0; k < 6; ++k) {
-        const auto at = decorated.setup().site(data[k], k, 0, workspace);
+        const auto at = decorated.setup().context(data[k], k, 0, workspace);
         const auto rest = detail::HoldOut(at, 0.2);
         const auto ids = rest.rest(at).ids;
         split.clients[k].train.assign(ids.begin(), ids.end());
@@ -156,7 +156,7 @@ TEST_CASE("a sparse method falls back to the server's model on the client's own 
     Federation<Sparse, Net> run{{}, support::toy_data(), {.masking = {.density = 0.5}}, {.seed = 3, .batch = 5}};
     run.run(2, sample::Everyone{});
     Workspace<float> workspace;
-    const auto at = run.setup().site(run.data()[0], 0, 2, workspace);
+    const auto at = run.setup().context(run.data()[0], 0, 2, workspace);
     const auto& method = run.setup().method;
     const auto seen = method.global_at(at, method.send(run.server(), 0), run.client(0));
     const Mask mask = run.client(0).mask;

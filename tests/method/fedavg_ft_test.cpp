@@ -60,15 +60,17 @@ TEST_CASE("serve tunes a copy of w on the client's own data") {
 TEST_CASE("a pull while tuning ends between the client's optimum and w; FedAlt's Ditto has 2 lambda") {
     // From w = 3 with pull p: (a c + p w) / (a + p).
     for (const double pull : {0.0, 1.0, 2.0}) {
-        Federation<FedAvgFt<>, support::Quadratic<>> fed{{}, support::quadratic_data({{{1, 0}}, {{3, 4}}}),
-                                                         {.tune_epochs = 400, .tune_pull = pull}, {.batch = 0}};
+        Federation<FedAvgFt<>, support::Quadratic<>> fed{{},
+                                                         support::quadratic_data({{{1, 0}}, {{3, 4}}}),
+                                                         {.tune_epochs = 400, .tune_prox_weight = pull},
+                                                         {.batch = 0}};
         fed.run(300, sample::Everyone{});
         CHECK(std::fabs(served(fed, 0) - pull * 3 / (1 + pull)) < 1e-9);
         CHECK(served(fed, 1) == doctest::Approx((12 + pull * 3) / (3 + pull)).epsilon(1e-9));
     }
     CHECK_THROWS_WITH_AS((Federation<FedAvgFt<>, support::Quadratic<>>{
-                             {}, support::quadratic_data({{{1, 0}}}), {.tune_pull = -1}}),
-                         doctest::Contains("tune_pull must be 0 or more"), ConfigError);
+                             {}, support::quadratic_data({{{1, 0}}}), {.tune_prox_weight = -1}}),
+                         doctest::Contains("tune_prox_weight must be 0 or more"), ConfigError);
 }
 
 TEST_CASE("tuning brings each client nearer to its own data") {
@@ -90,7 +92,7 @@ TEST_CASE("tuning brings each client nearer to its own data") {
         const double tuned = fed.at_client(k, workspace, [&](const auto& client, auto received, auto& space) {
             return likelihood(client.serve(received, 3, space));
         });
-        CHECK(tuned > likelihood(plain(fed.setup().site(share, k, 3, workspace), fed.server().w)));
+        CHECK(tuned > likelihood(plain(fed.setup().context(share, k, 3, workspace), fed.server().w)));
     }
 }
 

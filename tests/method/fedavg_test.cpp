@@ -56,12 +56,12 @@ TEST_CASE("the server's vector is the weighted mean of what its clients send") {
     Vec<float> expected = fed.server().w;
     Nothing none;
     const auto rows = rows_of(std::span<const Up<float>>(ups));
-    fold_rows(fold::Mean{}, Site<Net>{}, expected, Rows<float>(rows), none);
+    fold_rows(fold::Mean{}, Context<Net>{}, expected, Rows<float>(rows), none);
     fed.round(sample::Uniform{4});
     CHECK(same_bits(fed.server().w, expected));
     ups.pop_back();
     const auto fewer = rows_of(std::span<const Up<float>>(ups));
-    fold_rows(fold::Mean{}, Site<Net>{}, expected, Rows<float>(fewer), none);
+    fold_rows(fold::Mean{}, Context<Net>{}, expected, Rows<float>(fewer), none);
     CHECK_FALSE(same_bits(fed.server().w, expected));
 }
 

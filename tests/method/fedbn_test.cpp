@@ -87,7 +87,7 @@ TEST_CASE("FedBABU's head, or all of the model, is tuned when served") {
             return client.serve(std::move(received), run.rounds_done(), space).parameters;
         });
         CHECK(run.fingerprint() == before);
-        const Where v = on<scope::Head>(Net{}), u = off(scope::Head{}, Net{});
+        const Coordinates v = on<scope::Head>(Net{}), u = off(scope::Head{}, Net{});
         return std::pair{!same_bits(gather(own, v), gather(global, v)), !same_bits(gather(own, u), gather(global, u))};
     };
     CHECK(moved({.tune_epochs = 2}) == std::pair{true, false});

@@ -85,7 +85,7 @@ TEST_CASE("one E-step by hand: answers weigh the shares, and pi is their mean") 
     const auto data = toy_data({.clients = 1, .train = 7});
     const Setup<FedEm<>, Net> setup(Net{}, {.components = 2}, usual);
     Workspace<float> space;
-    const auto at = setup.site(data[0], 0, 0, space);
+    const auto at = setup.context(data[0], 0, 0, space);
     const Vec<Vec<float>> models{initial_parameters(Net{}, Key{1}), initial_parameters(Net{}, Key{2})};
     const auto all = detail::explained(at, models, Vec<double>{0.25, 0.75});
     double mean = 0;

@@ -50,7 +50,7 @@ data::FederatedDataset without_held_out(const data::FederatedDataset& data, cons
     Workspace<float> workspace;
     auto split = data.split();
     for (Id k = 0; k < data.size(); ++k) {
-        const auto at = setup.site(data[k], k, 0, workspace);
+        const auto at = setup.context(data[k], k, 0, workspace);
         const detail::HoldOut parts(at, share);
         const auto rest = parts.rest(at).ids;
         split.clients[k].train.assign(rest.begin(), rest.end());
@@ -82,17 +82,19 @@ struct ByNumber {
     template <class R> using Client = FedFomo<>::Client<R>;
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>& hub, const Vec<R>& w, std::size_t n) const { return inner.open(hub, w, n); }
+    Server<R> open(const Context<M>& context, const Vec<R>& w, std::size_t n) const {
+        return inner.open(context, w, n);
+    }
     auto send(const auto& server, Id k) const { return inner.send(server, k); }
     template <class M, class R = real<M>>
-    FedFomo<>::Upload<R> visit(const Site<M>& at, FedFomo<>::Down<R> peers, Client<R>& me) const {
+    FedFomo<>::Upload<R> visit(const Context<M>& at, FedFomo<>::Down<R> peers, Client<R>& me) const {
         auto upload = inner.visit(at, std::move(peers), me);
         upload.name = at.id;
         return upload;
     }
-    void merge(const auto& hub, auto& server, auto ups) const { inner.merge(hub, server, ups); }
+    void merge(const auto& context, auto& server, auto ups) const { inner.merge(context, server, ups); }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, FedFomo<>::Down<R> peers, Client<R> me) const {
+    auto serve(const Context<M>& at, FedFomo<>::Down<R> peers, Client<R> me) const {
         return inner.serve(at, std::move(peers), std::move(me));
     }
 };
@@ -194,7 +196,7 @@ TEST_CASE("L-BASE-13 identical models: all affinities are 0, and it is Local, bi
         auto share = data[0];
         share.key = 42;
         Workspace<float> workspace;
-        const auto at = fomo.site(share, 0, 0, workspace);
+        const auto at = fomo.context(share, 0, 0, workspace);
         const detail::HoldOut parts(at, 0.2);
         share.train = parts.rest(at).ids;
         Client<Local<>, Net> loner(local, 0, share);

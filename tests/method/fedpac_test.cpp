@@ -43,10 +43,10 @@ struct Meeting {
     Small model{};
     Workspace<double> workspace{};
     Vec<double> initial = initial_parameters(Small{}, Key{2});
-    Site<Small> hub{.model = &model, .key = Key{7}, .initial = &initial, .workspace = &workspace};
-    FedPac<>::Server<double> server = method.open(hub, initial, 5);
+    Context<Small> context{.model = &model, .key = Key{7}, .initial = &initial, .workspace = &workspace};
+    FedPac<>::Server<double> server = method.open(context, initial, 5);
 
-    void merge(const std::vector<Upload>& ups) { method.merge(hub, server, std::span<const Upload>(ups)); }
+    void merge(const std::vector<Upload>& ups) { method.merge(context, server, std::span<const Upload>(ups)); }
 };
 template <class Me>
 Vec<float> global_of(const Federation<Me, Net>& run) {

@@ -46,7 +46,7 @@ struct Split {
 Split split_of(std::size_t n, const Halving& how, std::size_t batch = 2, std::uint64_t client = 1) {
     std::vector<Index> ids(n);
     std::iota(ids.begin(), ids.end(), Index{10});
-    const Site<Net> at{.ids = ids, .key = Key{client}, .batch = batch};
+    const Context<Net> at{.ids = ids, .key = Key{client}, .batch = batch};
     const detail::Halves halves(at, how);
     const auto copy = [](std::span<const Index> s) { return std::vector<Index>(s.begin(), s.end()); };
     return {copy(halves.local(at).ids), copy(halves.global(at).ids)};
@@ -116,8 +116,12 @@ TEST_CASE("an upload weighs |zeta_g|") {
     for (const auto& [halves, expected] : {std::pair{Halving{}, std::size_t{7}},
                                            std::pair{Halving{.split = SplitBy::none}, std::size_t{17}}}) {
         const auto share = data[0];  // 17 examples: batches of 5, 5, 5, 2
-        const Site<Net> at{.model = &model, .examples = share.examples, .ids = share.train, .batch = 5, .initial = &w0,
-                           .workspace = &workspace};
+        const Context<Net> at{.model = &model,
+                              .examples = share.examples,
+                              .ids = share.train,
+                              .batch = 5,
+                              .initial = &w0,
+                              .workspace = &workspace};
         const Method method{.halves = halves};
         Nothing me;
         const auto up = visit_at<Method, Net>(method, at, detail::routed(method, at).start(w0, Key{1}), me);
@@ -158,7 +162,7 @@ TEST_CASE("averaged_local: the mean of the clients' local models travels and is 
     const Method method{.local_epochs = 2, .local_init = LocalInit::averaged_local};
     Federation<Method, Net> run{{}, toy_data(), method, usual};
     const std::size_t d = Net::parameters, with = run.server().w.size();
-    CHECK(with == 2 * d + detail::routed(method, Site<Net>{.model = &run.setup().model}).router_size());
+    CHECK(with == 2 * d + detail::routed(method, Context<Net>{.model = &run.setup().model}).router_size());
     run.run(2, sample::Everyone{});
     const auto& x = run.server().w;
     CHECK_FALSE(std::equal(x.data(), x.data() + d, x.data() + x.size() - d));
@@ -203,8 +207,13 @@ TEST_CASE("eval_adapt_global: clients are served what a visit leaves; otherwise 
     const Net model;
     Workspace<float> workspace;
     const Vec<float> w0 = initial_parameters(model, Key{1});
-    const Site<Net> at{.model = &model, .examples = share.examples, .ids = share.train, .key = Key{2}, .batch = 5,
-                       .initial = &w0, .workspace = &workspace};
+    const Context<Net> at{.model = &model,
+                          .examples = share.examples,
+                          .ids = share.train,
+                          .key = Key{2},
+                          .batch = 5,
+                          .initial = &w0,
+                          .workspace = &workspace};
     const auto begins = [](const Vec<float>& x, const Vec<float>& with, std::size_t n) {
         return same_bits(Vec<float>(x.data(), x.data() + n), Vec<float>(with.data(), with.data() + n));
     };

@@ -80,13 +80,13 @@ TEST_CASE("the identity's prior is a proximal pull of w_l to the w_g received") 
     run.run(2, sample::Everyone{});
     const auto by_hand = [&](double pull) {
         Workspace<float> workspace;
-        auto at = run.setup().site(run.data()[0], 0, run.rounds_done(), workspace);
+        auto at = run.setup().context(run.data()[0], 0, run.rounds_done(), workspace);
         at.serving = true;
         const detail::Halves halves(at, method.halves);
         const auto zeta_l = halves.local(at);
         const Vec<float> w_g(run.server().w.begin(), run.server().w.begin() + static_cast<std::ptrdiff_t>(Net::parameters));
         auto w_l = w_g;
-        descend(zeta_l, w_l, zeta_l.epochs(2, Pass::own), lively, {.toward = w_g, .pull = pull});
+        descend(zeta_l, w_l, zeta_l.epochs(2, Pass::own), lively, {.prox_center = w_g, .prox_weight = pull});
         return w_l;
     };
     CHECK(same_bits(local_of(served(run)), by_hand(0.7)));
@@ -99,7 +99,7 @@ TEST_CASE("lg by hand: one step on all data goes rate (1 + lambda eta_a) along t
                         .prior = {.eta_a = 0.5}, .lambda = 3};
     const Federation<Method, Net> run{{}, toy_data(), method, {.seed = 3, .batch = 0}};
     Workspace<float> workspace;
-    const auto at = run.setup().site(run.data()[0], 0, 0, workspace);
+    const auto at = run.setup().context(run.data()[0], 0, 0, workspace);
     const Vec<float>& w = run.setup().initial;
     Vec<float> g(w.size()), along = w, short_of = w;
     at.gradient(w, at.everything(), g);

@@ -56,7 +56,7 @@ data::FederatedDataset half(bool global) {
     data::Split split = all.split();
     for (auto& share : split.clients) {
         const Net model;
-        Site<Net> at{.model = &model, .ids = share.train, .batch = usual.batch};
+        Context<Net> at{.model = &model, .ids = share.train, .batch = usual.batch};
         const detail::Halves halves(at, {});
         const auto ids = (global ? halves.global(at) : halves.local(at)).ids;
         share.train.assign(ids.begin(), ids.end());
@@ -94,8 +94,8 @@ TEST_CASE("V-FLOW-1 one block, scalar: a router step and a global step") {
     Workspace<double> workspace;
     const Scalar model;
     const Vec<double> initial{0.5};
-    const Site<Scalar> at{.model = &model, .examples = data.examples, .ids = data.train, .initial = &initial,
-                          .workspace = &workspace};
+    const Context<Scalar> at{
+        .model = &model, .examples = data.examples, .ids = data.train, .initial = &initial, .workspace = &workspace};
     Nothing me;
     const auto up = visit_at<Method, Scalar>(method, at, {0.5, 0, 0, 1}, me);
     CHECK(std::fabs(up.x[1] - 0.01875) < 1e-15);
@@ -222,8 +222,13 @@ TEST_CASE("frozen means frozen, with momentum too (D-FLOW-7)") {
     const auto share = data[0];
     Workspace<float> workspace;
     const Vec<float> w0 = initial_parameters(model, Key{1});
-    const Site<Net> at{.model = &model, .examples = share.examples, .ids = share.train, .key = Key{2}, .batch = 5,
-                       .initial = &w0, .workspace = &workspace};
+    const Context<Net> at{.model = &model,
+                          .examples = share.examples,
+                          .ids = share.train,
+                          .key = Key{2},
+                          .batch = 5,
+                          .initial = &w0,
+                          .workspace = &workspace};
     const Flow<Router> method{.local = {.rate = 0.1, .momentum = 0.9}, .local_epochs = 1};
     auto x = detail::routed(method, at).start(w0, Key{1});
     Nothing none;

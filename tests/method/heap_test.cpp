@@ -150,8 +150,14 @@ std::size_t dense_vectors(Arithmetic arithmetic) {
     const auto ids = support::first_ids(20);
     const Vec<float> w0 = initial_parameters(net, Key{1});
     Workspace<float> workspace;
-    const Site<Net> at{.model = &net, .examples = &data.examples(), .ids = ids, .key = Key{1}, .batch = 10,
-                       .rounds = 10, .initial = &w0, .workspace = &workspace};
+    const Context<Net> at{.model = &net,
+                          .examples = &data.examples(),
+                          .ids = ids,
+                          .key = Key{1},
+                          .batch = 10,
+                          .rounds = 10,
+                          .initial = &w0,
+                          .workspace = &workspace};
     const Mask mask = method.masking.first(net.layout(), Key{2});
     detail::MaskedDown<float> down{packed(w0, mask), mask, 0};
     client_t<FedSpa<Masking>, float> me;

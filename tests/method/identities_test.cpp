@@ -83,7 +83,7 @@ TEST_CASE_TEMPLATE("L-GEN-1 one client: FedAvg is plain SGD", R, float, double) 
             fed.round(sample::Everyone{});
             const FlushDenormals flush;
             Workspace<R> workspace;
-            const auto at = fed.setup().site(fed.data()[0], 0, r, workspace);
+            const auto at = fed.setup().context(fed.data()[0], 0, r, workspace);
             for (const auto b : at.epochs(2, pass)) {
                 at.gradient(w, b, g);
                 for (std::size_t j = 0; j < w.size(); ++j) w[j] -= R(rate) * g[j];
@@ -545,21 +545,21 @@ TEST_CASE_TEMPLATE("L-BASE-14 the first steps of Adam and Yogi from v = 0 coinci
 TEST_CASE("L-BASE-14 a zero pseudo-gradient moves nothing when m = 0") {
     const auto check = [](auto fold) {
         const support::Quadratic<double, 3> model{};
-        const Site<support::Quadratic<double, 3>> hub{.model = &model};
+        const Context<support::Quadratic<double, 3>> context{.model = &model};
         const Vec<double> start{1, -2, 1e-3};
         auto w = start;
         memory_t<decltype(fold), double> memory{};
         const Row<double> still{.x = start};
         for (int round = 0; round < 3; ++round) {
-            fold_rows(fold, hub, w, Rows<double>(&still, 1), memory);
+            fold_rows(fold, context, w, Rows<double>(&still, 1), memory);
             CHECK(same_bits(w, start));
         }
         const Vec<double> elsewhere{2, -2, 0};
         const Row<double> away{.x = elsewhere};
-        fold_rows(fold, hub, w, Rows<double>(&away, 1), memory);
+        fold_rows(fold, context, w, Rows<double>(&away, 1), memory);
         const auto moved = w;
         const Row<double> here{.x = moved};
-        fold_rows(fold, hub, w, Rows<double>(&here, 1), memory);
+        fold_rows(fold, context, w, Rows<double>(&here, 1), memory);
         CHECK_FALSE(same_bits(w, moved));  // now m is not 0
     };
     check(fold::ServerMomentum<>{});

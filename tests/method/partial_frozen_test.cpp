@@ -46,7 +46,7 @@ struct Frozen {
     rule::Sgd local{};
     fold::Mean fold{};
     auto visit(const auto& at, auto w, Nothing&) const {
-        const Where v = on(own, *at.model);
+        const Coordinates v = on(own, *at.model);
         scatter(gather(*at.initial, v), v, w);
         descend(at, w, at.epochs(1), local, {.on = off(own, *at.model)});
         return up(at, std::move(w));
@@ -79,7 +79,7 @@ TEST_CASE("L-ALT-3 gamma_v = 0: FedAvg on u with v frozen") {
         using M = decltype(model);
         Federation<Frozen, M> reference{model, toy_data(), {.own = frozen, .local = lively}, usual};
         Federation<decltype(method), M> split{model, toy_data(), method, usual};
-        const Where u = off(scope::Chosen(frozen), model);
+        const Coordinates u = off(scope::Chosen(frozen), model);
         for (int r = 0; r < 5; ++r) {
             reference.round(sample::Uniform{4});
             split.round(sample::Uniform{4});
@@ -106,7 +106,7 @@ TEST_CASE("L-ALT-4 gamma_u = 0: u is constant and both fine-tune v") {
     const auto same = [](auto method, Pass pass) {
         Federation<Tuned, Plain> reference{{}, toy_data(), {.own = "output", .local = lively, .pass = pass}, usual};
         Federation<decltype(method), Plain> split{{}, toy_data(), method, usual};
-        const Where v = on(scope::Head{}, Net{}), u = off(scope::Head{}, Net{});
+        const Coordinates v = on(scope::Head{}, Net{}), u = off(scope::Head{}, Net{});
         for (int r = 0; r < 5; ++r) {
             reference.round(sample::Uniform{4});
             split.round(sample::Uniform{4});

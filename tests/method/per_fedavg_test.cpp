@@ -71,7 +71,7 @@ TEST_CASE("L-BASE-3 alpha = 0 is FedAvg with steps of its rule on every second b
             run.round(sample::Everyone{});
             const FlushDenormals flush;
             Workspace<float> workspace;
-            const auto at = run.setup().site(run.data()[0], 0, static_cast<std::size_t>(r), workspace);
+            const auto at = run.setup().context(run.data()[0], 0, static_cast<std::size_t>(r), workspace);
             const auto batches = at.stream(cursor, 8);
             for (std::size_t i = which; i < 8; i += 2) {
                 at.gradient(w, batches[i], g);

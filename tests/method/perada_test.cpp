@@ -268,7 +268,7 @@ TEST_CASE("L-ADA-6 on all parameters: w is FedDF's with distillation, (w, v) Dit
 
 TEST_CASE("L-ADA-8 with distillation too, nothing but the adapters is kept, sent or moved") {
     const auto model = adapters();
-    const Where frozen = off(scope::Tunable{}, Net<>{});
+    const Coordinates frozen = off(scope::Tunable{}, Net<>{});
     const auto before = gather(model.backbone(), frozen);
     Federation<PerAda<>, Adapters<>> run{model, with_public(), {.fold = lesson}, usual};
     run.over_the_wire();

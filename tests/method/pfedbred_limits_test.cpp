@@ -101,7 +101,7 @@ TEST_CASE("L-BRED-4 lambda = 0: w stays and theta is K steps of SGD on the last 
         run.run(3, all_train);
         CHECK(same_bits(run.server().w, initial));
         Workspace<float> workspace;
-        const auto at = run.setup().site(run.data()[1], 1, 0, workspace);
+        const auto at = run.setup().context(run.data()[1], 1, 0, workspace);
         Cursor cursor;
         auto theta = initial;
         const FlushDenormals flush;

@@ -47,7 +47,7 @@ struct Watched {
 
     std::size_t draws() const { return detail::draws_of(inner); }
     template <class M, class R = real<M>>
-    void operator()(const Site<M>& at, Vec<R>& w, const Drawn<R>& b, const Personal<R>& me, Vec<R>& mu) const {
+    void operator()(const Context<M>& at, Vec<R>& w, const Drawn<R>& b, const Personal<R>& me, Vec<R>& mu) const {
         const Row before{0, me.theta[0], w[0]};
         inner(at, w, b, me, mu);
         seen->push_back({mu[0], before.theta, before.w});
@@ -310,7 +310,7 @@ TEST_CASE("the envelope's direction, mu - theta, on a client") {
     Run<Memorized> run{{}, support::quadratic_data({{{a, c}}, {{a, -c}}}), method, {.batch = 0}, Vec<double>{0}};
     const auto direction = [&](Id k) {
         Workspace<double> workspace;
-        const auto at = run.setup().site(run.data()[k], k, run.rounds_done(), workspace);
+        const auto at = run.setup().context(run.data()[k], k, run.rounds_done(), workspace);
         return method.envelope().gap(at, run.server().w, run.client(k))[0];
     };
     CHECK(std::fabs(direction(0) + 0.071305404) < 5e-10);  // V-BRED-1: mu = 0, theta = 0.0713...

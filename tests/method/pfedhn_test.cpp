@@ -43,11 +43,11 @@ template <std::size_t D>
 class Hub {
 public:
     Hub(const PFedHn<>& method, std::size_t clients) : method_(method) {
-        server = method.open(one_.site(), Vec<double>(D), clients);
+        server = method.open(one_.context(), Vec<double>(D), clients);
         Stream draw(Key{41});
         for (double& x : server.network.phi.x) x = 0.5 * draw.normal();
     }
-    void merge(const Ups& ups) { method_.merge(one_.site(), server, std::span<const Ups::value_type>(ups)); }
+    void merge(const Ups& ups) { method_.merge(one_.context(), server, std::span<const Ups::value_type>(ups)); }
     Vec<double> model(Id k) const { return method_.send(server, k); }
 
     State server;

@@ -66,8 +66,13 @@ TEST_CASE("L-FLOW-9 two_global: equal branches and q = (1/2, 1/2) stay equal; ot
     const auto share = data[0];
     Workspace<float> workspace;
     const Vec<float> w0 = initial_parameters(model, Key{1});
-    const Site<Net> at{.model = &model, .examples = share.examples, .ids = share.train, .key = Key{2}, .batch = 5,
-                       .initial = &w0, .workspace = &workspace};
+    const Context<Net> at{.model = &model,
+                          .examples = share.examples,
+                          .ids = share.train,
+                          .key = Key{2},
+                          .batch = 5,
+                          .initial = &w0,
+                          .workspace = &workspace};
     const auto visited = [&](double q0) {
         const PiFlow<gate::Fixed> method{
             .gate = {.q0 = q0}, .local = {.rate = 0.1, .momentum = 0.9}, .joint_epochs = 3};

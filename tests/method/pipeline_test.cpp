@@ -49,7 +49,7 @@ Vec<float> served(const Fed& run, Id k) {
 }  // namespace
 
 TEST_CASE("(b) starts where (a) ended, u on the server and v on every client") {
-    const Where v = on<scope::Head>(Net{}), u = off(scope::Head{}, Net{});
+    const Coordinates v = on<scope::Head>(Net{}), u = off(scope::Head{}, Net{});
     Federation<FedAlt<>, Net> run{{}, toy_data(), {}, usual, common_model()};
     CHECK(same_bits(run.server().w, gather(common_model(), u)));
     for (Id k = 0; k < 6; ++k) CHECK(same_bits(served(run, k), common_model()));
@@ -60,14 +60,14 @@ TEST_CASE("(b) starts where (a) ended, u on the server and v on every client") {
     Workspace<float> workspace;
     for (Id k = 0; k < 6; ++k) {  // the first visit's v-phase walked from (a)'s head, with (a)'s body
         auto w = common_model();
-        const auto at = run.setup().site(run.data()[k], k, 0, workspace);
+        const auto at = run.setup().context(run.data()[k], k, 0, workspace);
         descend(at, w, at.epochs(1, Pass::own), rule::Sgd{}, {.on = v});
         CHECK(same_bits(run.client(k).v, gather(w, v)));
     }
 }
 
 TEST_CASE("(c) tunes v alone for the epochs asked, at a constant rate, and keeps nothing") {
-    const Where v = on<scope::Head>(Net{}), u = off(scope::Head{}, Net{});
+    const Coordinates v = on<scope::Head>(Net{}), u = off(scope::Head{}, Net{});
     const auto run_with = [](std::size_t tune_epochs) {
         FedAlt<> method{.tune_epochs = tune_epochs, .tune = {.rate = 0.05}};
         method.order.v.schedule.decay = method.order.u.schedule.decay = rule::Decay::linear;  // 0 at the end
@@ -84,7 +84,7 @@ TEST_CASE("(c) tunes v alone for the epochs asked, at a constant rate, and keeps
         CHECK_FALSE(same_bits(gather(own, v), run.client(k).v));
         CHECK(same_bits(gather(served(without, k), v), run.client(k).v));
         auto w = served(without, k);
-        const auto at = run.setup().site(run.data()[k], k, 4, workspace);
+        const auto at = run.setup().context(run.data()[k], k, 4, workspace);
         descend(at, w, at.epochs(5, Pass::own), rule::Sgd{.rate = 0.05}, {.on = v});
         CHECK(same_bits(own, w));
     }
@@ -95,7 +95,7 @@ TEST_CASE("(c) tunes v alone for the epochs asked, at a constant rate, and keeps
 }
 
 TEST_CASE("(c) runs at a constant rate also where its rule has a schedule that ends at 0") {
-    const Where v = on<scope::Head>(Net{});
+    const Coordinates v = on<scope::Head>(Net{});
     const auto after = [](auto method) {
         Federation<decltype(method), Net> run{{}, toy_data(), method, usual};
         run.run(4, sample::Everyone{});
@@ -107,7 +107,7 @@ TEST_CASE("(c) runs at a constant rate also where its rule has a schedule that e
         for (Id k = 0; k < 6; ++k) {
             auto w = served(untuned, k);
             CHECK_FALSE(same_bits(served(run, k), w));
-            const auto at = run.setup().site(run.data()[k], k, 4, workspace);
+            const auto at = run.setup().context(run.data()[k], k, 4, workspace);
             descend(at, w, batches(at, k), rule::Sgd{.rate = 0.2}, terms);
             CHECK(same_bits(served(run, k), w));
         }
@@ -133,7 +133,7 @@ TEST_CASE("(c) runs at a constant rate also where its rule has a schedule that e
 }
 
 TEST_CASE("the global model of a split run is u with the v that everybody started from") {
-    const Where v = on<scope::Head>(Net{}), u = off(scope::Head{}, Net{});
+    const Coordinates v = on<scope::Head>(Net{}), u = off(scope::Head{}, Net{});
     Federation<FedAlt<>, Net> run{{}, toy_data(), {}, usual};
     run.run(3, sample::Everyone{});
     const auto global = run.setup().method.global(run.server(), run.setup().initial);
@@ -145,7 +145,7 @@ TEST_CASE("the global model of a split run is u with the v that everybody starte
 }
 
 TEST_CASE("FT (part.): FedAvg in training, and the scope alone is tuned when served") {
-    const Where v = on<scope::Head>(Net{}), u = off(scope::Head{}, Net{});
+    const Coordinates v = on<scope::Head>(Net{}), u = off(scope::Head{}, Net{});
     const auto after = [](auto method) {
         Federation<decltype(method), Net> run{{}, toy_data(), method, usual};
         run.run(4, sample::Everyone{});

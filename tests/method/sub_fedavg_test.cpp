@@ -129,7 +129,7 @@ TEST_CASE("by hand: all three conditions must hold") {
     // The second example is told from the first class by the smallest weight: half of them are right without it.
     const auto pool = data::Dataset::own(std::vector<double>{1, 0, 0, 0, 1, 0}, {0, 1}, 2);
     const std::vector<Index> ids{0, 1};
-    const Site<Model> at{.model = &model, .examples = &pool.examples(), .ids = ids};
+    const Context<Model> at{.model = &model, .examples = &pool.examples(), .ids = ids};
     Mask seven(8, true);  // of eight: a density of 0.875
     seven.set(2, false);
     const nn::Sparse sparse(model, seven, ids.size());

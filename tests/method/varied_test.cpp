@@ -128,7 +128,7 @@ TEST_CASE("FT (part.) tunes of a model what the client has") {
             return client.serve(std::move(received), 2, space).parameters;
         });
         const auto tuned = [&](const char* name) {
-            const Where lane = on(scope::Chosen(name), Lanes{});
+            const Coordinates lane = on(scope::Chosen(name), Lanes{});
             return gather(w, lane) != gather(run.server().w, lane);
         };
         CHECK(tuned("named:small") == (k != 5 && k % 2 == 0));

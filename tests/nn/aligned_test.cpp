@@ -128,7 +128,7 @@ TEST_CASE("lambda = 0, or no centroid, is the model's own gradient, bit for bit;
     CHECK(same_bits(gradient(Pulled{&net, &none, 1}, w, lesson.batch), plain));
     const auto pulled = gradient(Pulled{&net, &all, 1}, w, lesson.batch);
     CHECK_FALSE(same_bits(pulled, plain));
-    const Where head = on(scope::Head{}, net);
+    const Coordinates head = on(scope::Head{}, net);
     CHECK(same_bits(gather(pulled, head), gather(plain, head)));
 }
 

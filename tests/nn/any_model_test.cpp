@@ -49,7 +49,7 @@ struct Bare {
 // And one that starts and steps by itself.
 struct Fused : Bare {
     bool fuses(const Step<float>& s) const { return s.momentum == 0; }
-    double step(Out<float> x, const Batch<float>&, const Step<float>& s) const {
+    double fused_step(Out<float> x, const Batch<float>&, const Step<float>& s) const {
         for (float& v : x) v -= static_cast<float>(s.rate) * scale * v;
         return 0.25;
     }
@@ -129,7 +129,7 @@ TEST_CASE("any model: steps in one call when the model inside does, for the step
     CHECK(any.fuses(plain));
     CHECK_FALSE(any.fuses(heavy));
     std::vector<float> by_any{1, 2}, by_model{1, 2};
-    CHECK(any.step(by_any, data.batch, plain) == model.step(by_model, data.batch, plain));
+    CHECK(any.fused_step(by_any, data.batch, plain) == model.fused_step(by_model, data.batch, plain));
     CHECK(by_any == by_model);
     CHECK(by_any != std::vector<float>{1, 2});
     CHECK_FALSE(Any(Bare{}).fuses(plain));
@@ -143,7 +143,7 @@ TEST_CASE("any model: what the model inside lacks is said when it is used") {
     CHECK_THROWS_WITH_AS(any.pullback(x, data.batch, out, x), Contains("no pullback"), ConfigError);
     CHECK_THROWS_WITH_AS(any.feature_width(), Contains("no features"), ConfigError);
     CHECK_THROWS_WITH_AS(any.features(x, data.batch, out), Contains("no features"), ConfigError);
-    CHECK_THROWS_WITH_AS(any.step(x, data.batch, {}), Contains("no fused step"), ConfigError);
+    CHECK_THROWS_WITH_AS(any.fused_step(x, data.batch, {}), Contains("no fused step"), ConfigError);
     CHECK_FALSE(any.fuses({}));
     CHECK(any.forward_flops() == 0);
     CHECK_NOTHROW(any.predict(x, data.batch, out));

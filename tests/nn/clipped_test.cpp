@@ -135,7 +135,7 @@ TEST_CASE_TEMPLATE("only what trains counts for the norm", R, float, double) {
     const Batch<R> batch(pool.examples(), ids);
     const Deep<R> deep;
     const auto adapter = on<scope::Adapter>(deep), head = on<scope::Head>(deep), norm = on<scope::Norm>(deep);
-    for (const Where& where : {adapter, head, norm, off(scope::Adapter{}, deep)}) {
+    for (const Coordinates& where : {adapter, head, norm, off(scope::Adapter{}, deep)}) {
         CHECK(difference(deep, batch, {.norm = 0.3, .on = where}) < rounding<R>);
         CHECK(difference(deep, batch, {.norm = 1e6, .on = where}) < rounding<R>);
     }
@@ -151,8 +151,8 @@ TEST_CASE("what has no ghost goes one example at a time, and says so") {
     const Deep<double> deep;
     Mask mask(dimension(deep), true);
     CHECK_FALSE(deep.clips({.norm = 1, .active = &mask}));
-    CHECK_FALSE(deep.clips({.norm = 1, .on = Where::range(0, 7)}));  // through the first weights
-    CHECK(deep.clips({.norm = 1, .on = Where::range(0, 54)}));       // the first weights, not their bias
+    CHECK_FALSE(deep.clips({.norm = 1, .on = Coordinates::range(0, 7)}));  // through the first weights
+    CHECK(deep.clips({.norm = 1, .on = Coordinates::range(0, 54)}));       // the first weights, not their bias
     const auto pool = some_rows<double>(5, 6, 4);
     const auto ids = first(5);
     const Batch<double> batch(pool.examples(), ids);

@@ -152,7 +152,7 @@ TEST_CASE("a last layer may read its own outputs in backward") {
     net.gradient(sparse.whole(x), batch, at_zeros);
     CHECK(support::distance(all, at_zeros) < 1e-14);
     auto moved = x;
-    sparse.step(moved, batch, {.rate = 0.5});
+    sparse.fused_step(moved, batch, {.rate = 0.5});
     for (std::size_t j = 0; j < x.size(); ++j) CHECK(std::abs(moved[j] - (x[j] - 0.5 * b[j])) < 1e-14);
 }
 

@@ -201,7 +201,7 @@ TEST_CASE("a small recogniser learns synthetic frames: the error rate falls") {
         return of.rate();
     };
     const double before = rate();
-    for (int s = 0; s < 400; ++s) net.step(w, batch, Step<float>{.rate = 0.1});
+    for (int s = 0; s < 400; ++s) net.fused_step(w, batch, Step<float>{.rate = 0.1});
     CHECK(before > 0.6);
     CHECK(rate() < 0.1);
     Judgement to;

@@ -73,16 +73,16 @@ void masked(const Network<double>& net, const Batch<double>& b) {
     net.gradient(zeros, b, dense);
     const auto expected = packed(dense, mask);
     Workspace<double> workspace;
-    const Site<Network<double>> at{.model = &net, .workspace = &workspace};
+    const Context<Network<double>> at{.model = &net, .workspace = &workspace};
     const Step<double> step{.terms = {.active = &mask}, .rate = 0.1, .decay = 0.01};
     auto moved = zeros;
-    tessera::step(at, moved, b, step);
+    tessera::take_step(at, moved, b, step);
     for (const auto how : {Arithmetic::sparse, Arithmetic::table, Arithmetic::dense}) {
         const Sparse<Network<double>> sparse(net, mask, batch, how);
         auto x = packed(zeros, mask);
         Vec<double> g(x.size());
         sparse.gradient(x, b, g);
-        tessera::step(at.with(sparse), x, b, Step<double>{.rate = 0.1, .decay = 0.01});
+        tessera::take_step(at.with(sparse), x, b, Step<double>{.rate = 0.1, .decay = 0.01});
         const auto after = packed(moved, mask);
         double off = 0, least = 0;
         for (std::size_t j = 0; j < g.size(); ++j) {

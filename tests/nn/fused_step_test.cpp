@@ -50,15 +50,15 @@ void check_same_bits(const M& model, const Step<real<M>>& s, std::size_t width, 
     auto x = initial_parameters(model, Key{5}), y = x;
     Vec<R> v(x.size()), u(x.size());
     Workspace<R> space;
-    const Site<M> at{.model = &model, .examples = &data.examples(), .ids = ids, .key = Key{1}, .batch = batch,
-                     .workspace = &space};
+    const Context<M> at{
+        .model = &model, .examples = &data.examples(), .ids = ids, .key = Key{1}, .batch = batch, .workspace = &space};
     const auto by_two_passes = at.with(twin);
     for (const auto b : at.epochs(2)) {
         auto fused = s, plain = s;
         fused.velocity = &v;
         plain.velocity = &u;
         REQUIRE(model.fuses(fused));
-        CHECK(step(at, x, b, fused) == step(by_two_passes, y, b, plain));
+        CHECK(take_step(at, x, b, fused) == take_step(by_two_passes, y, b, plain));
     }
     CHECK(support::same_bits(x, y));
     CHECK(support::same_bits(v, u));
@@ -73,10 +73,12 @@ void check_all_terms(std::size_t batch) {
     check_same_bits(model, Step<R>{.rate = 0.05}, 37, 5, batch);
     check_same_bits(model, Step<R>{.rate = 0.05, .decay = 0.01}, 37, 5, batch);
     check_same_bits(model, Step<R>{.rate = 0.05, .momentum = 0.9}, 37, 5, batch);
-    check_same_bits(model, Step<R>{.terms = {.toward = anchor, .pull = 0.3}, .rate = 0.05}, 37, 5, batch);
-    check_same_bits(model, Step<R>{.terms = {.also = fixed}, .rate = 0.05}, 37, 5, batch);
+    check_same_bits(model, Step<R>{.terms = {.prox_center = anchor, .prox_weight = 0.3}, .rate = 0.05}, 37, 5, batch);
+    check_same_bits(model, Step<R>{.terms = {.linear = fixed}, .rate = 0.05}, 37, 5, batch);
     check_same_bits(model,
-                    Step<R>{.terms = {.toward = anchor, .pull = 0.3, .also = fixed}, .rate = 0.05, .decay = 0.01,
+                    Step<R>{.terms = {.prox_center = anchor, .prox_weight = 0.3, .linear = fixed},
+                            .rate = 0.05,
+                            .decay = 0.01,
                             .momentum = 0.5},
                     37, 5, batch);
 }
@@ -106,8 +108,8 @@ TEST_CASE("a fused step moves the scope and nothing else") {
         const auto ids = support::first_ids(8);
         const auto before = initial_parameters(model, Key{5});
         auto x = before;
-        model.step(x, Batch<float>(data.examples(), ids),
-                   Step<float>{.terms = {.on = scope}, .rate = 0.1, .decay = 0.1});
+        model.fused_step(x, Batch<float>(data.examples(), ids),
+                         Step<float>{.terms = {.on = scope}, .rate = 0.1, .decay = 0.1});
         std::size_t moved = 0;
         for (std::size_t j = 0; j < x.size(); ++j) {
             if (!scope.touches({j, j + 1})) REQUIRE(x[j] == before[j]);
@@ -136,7 +138,7 @@ TEST_CASE("AnyModel takes the same fused step") {
     const Batch<float> batch(data.examples(), ids);
     auto x = initial_parameters(model, Key{3}), y = x;
     CHECK(any.fuses({.rate = 0.1}));
-    CHECK(model.step(x, batch, {.rate = 0.1}) == any.step(y, batch, {.rate = 0.1}));
+    CHECK(model.fused_step(x, batch, {.rate = 0.1}) == any.fused_step(y, batch, {.rate = 0.1}));
     CHECK(support::same_bits(x, y));
 }
 

@@ -81,7 +81,7 @@ TEST_CASE("private features reach the server through nobody's branch but the cli
         const data::FederatedDataset scaled{data::Dataset::own(std::move(x), std::move(labels), Toy::classes),
                                             data.split()};
         auto start = initial_parameters(Net<float>{}, Key{3});
-        const Where own = on<scope::Adapter>(Net<float>{});
+        const Coordinates own = on<scope::Adapter>(Net<float>{});
         scatter(Vec<float>(8), own, start);
         Federation<FedAlt<scope::Adapter>, Net<float>> run{
             {}, scaled, {.order = {.epochs_v = trained ? 1u : 0u}}, {.seed = 2, .batch = 5}, start};

@@ -45,7 +45,7 @@ TEST_CASE("the loss of several labels is the mean of their cross-entropies") {
     for (std::size_t i = 0; i < 4; ++i)
         for (std::size_t c = 0; c < classes; ++c) {
             const double p = 1 / (1 + std::exp(-scores[i * classes + c]));
-            sum -= std::log(batch.marked(i, c) ? p : 1 - p);
+            sum -= std::log(batch.in_class(i, c) ? p : 1 - p);
         }
     CHECK(std::fabs(loss_of(batch, scores) - sum / 12) < 1e-14);  // a dozen additions of numbers near 1
     CHECK(loss_of(Batch<double>(data.examples(), {}), {}) == 0);

@@ -62,7 +62,7 @@ void check_same_bits(const M& fixed, const Network<real<M>>& loose, const data::
     const auto ids = first_ids(pool.size());
     const auto weights = toy_numbers<R>(pool.size(), 5);
     const auto w = initial_parameters(fixed, Key{3});
-    const auto anchor = initial_parameters(fixed, Key{6}), also = initial_parameters(fixed, Key{7});
+    const auto anchor = initial_parameters(fixed, Key{6}), linear = initial_parameters(fixed, Key{7});
     const std::size_t outputs = fixed.outputs(), wide = fixed.feature_width();
     REQUIRE(loose.outputs() == outputs);
     REQUIRE(loose.feature_width() == wide);
@@ -81,16 +81,17 @@ void check_same_bits(const M& fixed, const Network<real<M>>& loose, const data::
         CHECK(both(batch.size() * outputs, [&](const auto& m, Out<R> out) { m.logits(w, batch, out); }));
         CHECK(both(w.size(), [&](const auto& m, Out<R> out) { m.pullback(w, batch, dz, out); }));
         CHECK(both(batch.size() * wide, [&](const auto& m, Out<R> out) { m.features(w, batch, out); }));
-        for (const auto& s : {Step<R>{.rate = 0.05}, Step<R>{.rate = 0.05, .decay = 0.01, .momentum = 0.9},
-                              Step<R>{.terms = {.toward = anchor, .pull = 0.3, .also = also}, .rate = 0.05},
-                              Step<R>{.terms = {.on = select<scope::Head>(fixed.layout())}, .rate = 0.05}}) {
+        for (const auto& s :
+             {Step<R>{.rate = 0.05}, Step<R>{.rate = 0.05, .decay = 0.01, .momentum = 0.9},
+              Step<R>{.terms = {.prox_center = anchor, .prox_weight = 0.3, .linear = linear}, .rate = 0.05},
+              Step<R>{.terms = {.on = select<scope::Head>(fixed.layout())}, .rate = 0.05}}) {
             auto x = w, y = w;
             Vec<R> u(w.size(), R(0.5)), v = u;
             auto one = s, other = s;
             one.velocity = &u;
             other.velocity = &v;
             REQUIRE(loose.fuses(other));
-            CHECK(fixed.step(x, batch, one) == loose.step(y, batch, other));
+            CHECK(fixed.fused_step(x, batch, one) == loose.fused_step(y, batch, other));
             CHECK(same_bits(x, y));
             CHECK(same_bits(u, v));
             CHECK_FALSE(same_bits(x, w));
@@ -159,7 +160,8 @@ TEST_CASE("it steps in one call only what it can") {
     CHECK(model.fuses({.terms = {.on = select<scope::Input>(model.layout())}}));
     CHECK_FALSE(model.fuses({.rate = 1, .clip = 1}));
     CHECK_FALSE(model.fuses({.terms = {.active = &mask}}));
-    CHECK_FALSE(model.fuses({.terms = {.on = Where::range(0, 40)}}));  // the weights of the first layer, not its bias
+    CHECK_FALSE(
+        model.fuses({.terms = {.on = Coordinates::range(0, 40)}}));  // the weights of the first layer, not its bias
 }
 
 TEST_CASE("a federation of run-time widths ends in the bits of the compiled one, also behind AnyModel") {

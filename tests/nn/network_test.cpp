@@ -411,19 +411,19 @@ TEST_CASE("a row's logits do not depend on the batch around it") {
 TEST_CASE("a step is not fused when it clips, has a mask, or cuts a layer in two") {
     const Deep model;  // layers 0..36, 36..64, 64..79
     const Mask mask(Deep::parameters, true);
-    const auto fuses = [&](const Where& on, double clip = 0, const Mask* active = nullptr) {
+    const auto fuses = [&](const Coordinates& on, double clip = 0, const Mask* active = nullptr) {
         return model.fuses(Step<double>{.terms = {.on = on, .active = active}, .clip = clip});
     };
-    CHECK(fuses(Where()));
-    CHECK_FALSE(fuses(Where(), 1.0));
-    CHECK_FALSE(fuses(Where(), 0, &mask));
-    CHECK(fuses(Where::range(36, 64)));
-    CHECK_FALSE(fuses(Where::range(36, 63)));
-    CHECK_FALSE(fuses(Where::range(35, 64)));
-    CHECK(fuses(Where::none()));
+    CHECK(fuses(Coordinates()));
+    CHECK_FALSE(fuses(Coordinates(), 1.0));
+    CHECK_FALSE(fuses(Coordinates(), 0, &mask));
+    CHECK(fuses(Coordinates::range(36, 64)));
+    CHECK_FALSE(fuses(Coordinates::range(36, 63)));
+    CHECK_FALSE(fuses(Coordinates::range(35, 64)));
+    CHECK(fuses(Coordinates::none()));
     const Single single;
     CHECK(single.fuses(Step<double>{}));
-    CHECK_FALSE(single.fuses(Step<double>{.terms = {.on = Where::range(0, 15)}}));  // weights without biases
+    CHECK_FALSE(single.fuses(Step<double>{.terms = {.on = Coordinates::range(0, 15)}}));  // weights without biases
 }
 
 TEST_CASE("an empty batch has no loss and no gradient") {

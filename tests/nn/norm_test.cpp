@@ -97,13 +97,13 @@ TEST_CASE("a fused step of the norm alone moves nothing else and is the plain st
     auto x = before;
     Vec<double> g(x.size()), velocity(x.size());
     net.gradient(x, batch, g);
-    const Step<double> step{.terms = {.on = on<scope::Norm>(net), .toward = before, .pull = 0.5},
+    const Step<double> step{.terms = {.on = on<scope::Norm>(net), .prox_center = before, .prox_weight = 0.5},
                             .rate = 0.3,
                             .decay = 0.1,
                             .momentum = 0.5,
                             .velocity = &velocity};
     REQUIRE(net.fuses(step));
-    net.step(x, batch, step);
+    net.fused_step(x, batch, step);
     const auto own = on<scope::Norm>(net);
     for (std::size_t j = 0; j < x.size(); ++j) {
         if (!own.touches({j, j + 1})) CHECK(x[j] == before[j]);

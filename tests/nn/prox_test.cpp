@@ -50,7 +50,7 @@ TEST_CASE("a step goes down the slope of f + lambda D") {
     const auto share = data[0];
     const Net net;
     Workspace<double> workspace;
-    const Site<Net> at{.model = &net, .examples = share.examples, .ids = share.train, .workspace = &workspace};
+    const Context<Net> at{.model = &net, .examples = share.examples, .ids = share.train, .workspace = &workspace};
     const auto b = at.everything();
     const auto mu = inside(2);
     const auto check = [&](const auto& divergence) {
@@ -88,7 +88,7 @@ TEST_CASE("descent toward mu: where D is Euclidean the general geometry gives th
     const auto share = data[0];
     const Net net;
     Workspace<double> workspace;
-    const Site<Net> at{.model = &net, .examples = share.examples, .ids = share.train, .workspace = &workspace};
+    const Context<Net> at{.model = &net, .examples = share.examples, .ids = share.train, .workspace = &workspace};
     const auto b = at.everything();
     const auto mu = inside(2);
     const auto end = [&](const auto& divergence, std::size_t steps, double lambda, double clip = 0) {
@@ -129,7 +129,7 @@ TEST_CASE_TEMPLATE("five steps on a batch of bytes are five times one step, bit 
                           .shift = 72.97f, .scale = 1 / 90.0f, .labels = labels.data(), .classes = Toy::classes};
     const Bytes net;
     Workspace<R> workspace;
-    const Site<Bytes> at{.model = &net, .examples = &stored, .ids = ids, .workspace = &workspace};
+    const Context<Bytes> at{.model = &net, .examples = &stored, .ids = ids, .workspace = &workspace};
     const auto b = at.everything();
     const auto start = support::toy_numbers<R>(Bytes::parameters, 1);
     const auto center = support::toy_numbers<R>(Bytes::parameters, 2);

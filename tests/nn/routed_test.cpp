@@ -75,7 +75,7 @@ TEST_CASE("each step's objective writes its own coordinates and no others") {
         const double loss = objective.gradient(x, c.batch(), out);
         if (moves == Moves::router) CHECK(loss == j_psi);
         else j_g = loss;
-        const Where own = objective.on();
+        const Coordinates own = objective.on();
         bool right = true;
         for (std::size_t j = 0; j < x.size(); ++j)
             right = right && out[j] == (own.touches({j, j + 1}) ? all[j] : 77.0f);

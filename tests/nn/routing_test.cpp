@@ -270,14 +270,14 @@ TEST_CASE("hard routing reads bytes as the plain network does") {
 TEST_CASE("what is kept of a pass replaces all before the first mix, and nothing else") {
     const Case<float> c;
     const auto q0 = shares<float>(3, 12), other = shares<float>(3, 13);
-    const auto run = [&](const std::vector<float>& q, Kept<float>* kept) {
+    const auto run = [&](const std::vector<float>& q, RoutedPrefix<float>* kept) {
         std::vector<float> dw(c.w_g.size());
         Given<float> routing(q, 3);
         routing.kept = kept;
         c.net.routed_gradient(c.w_g, c.w_l, routing, c.batch(), dw, {});
         return dw;
     };
-    Kept<float> kept;
+    RoutedPrefix<float> kept;
     run(q0, &kept);
     CHECK(kept.holds);
     CHECK(run(other, &kept) == run(other, nullptr));

@@ -36,8 +36,8 @@ void check_warm_images(nn::Shape in, const L& layers) {
     const Vec<float> start = initial_parameters(net, Key{1});
     Vec<float> log(100);
     const auto visit = [&] {
-        const Site<nn::Network<float>> at{.model = &net, .examples = &data.examples(), .ids = ids, .key = Key{1},
-                                          .batch = 4, .workspace = &space};
+        const Context<nn::Network<float>> at{
+            .model = &net, .examples = &data.examples(), .ids = ids, .key = Key{1}, .batch = 4, .workspace = &space};
         auto w = start;
         descend(at, w, at.epochs(1), rule::Sgd{.rate = 0.01, .momentum = 0.5});
         descend(at, w, at.epochs(1), rule::Sgd{.rate = 0.01, .clip = 1});
@@ -65,8 +65,8 @@ void check_warm_visit(const nn::AnyModel<float>& any) {
     Workspace<float> space;
     Vec<float> start(mask.count(), 0.01f), log(700);
     const auto visit = [&] {
-        const Site<nn::AnyModel<float>> at{.model = &any, .examples = &data.examples(), .ids = ids, .key = Key{1},
-                                           .batch = 32, .workspace = &space};
+        const Context<nn::AnyModel<float>> at{
+            .model = &any, .examples = &data.examples(), .ids = ids, .key = Key{1}, .batch = 32, .workspace = &space};
         const nn::Sparse<nn::AnyModel<float>> sparse(any, mask, 32);
         auto packed = start;
         descend(at.with(sparse), packed, at.epochs(2), rule::Sgd{.rate = 0.1, .momentum = 0.5});
@@ -100,7 +100,7 @@ std::size_t large_vectors(const M& model, Arithmetic how) {
     const Step<float> s{.rate = 0.1, .momentum = 0.5, .velocity = &velocity};
     support::large_allocations = 0;
     support::large = sizeof(float) * mask.size() / 2;
-    if (sparse.fuses(s)) sparse.step(packed, batch, s);
+    if (sparse.fuses(s)) sparse.fused_step(packed, batch, s);
     else sparse.gradient(packed, batch, slopes);
     sparse.predict(packed, batch, log);
     sparse.full_gradient(packed, batch, gradient);
@@ -148,7 +148,7 @@ TEST_CASE("a warm step of an LSTM and of a transformer takes nothing from the he
         auto w = initial_parameters(net, Key{1});
         const auto step = [&] {
             const std::size_t before = support::allocations;
-            net.step(w, batch, Step<float>{.rate = 0.1});
+            net.fused_step(w, batch, Step<float>{.rate = 0.1});
             return support::allocations - before;
         };
         CHECK(step() > 0);  // the arena was empty

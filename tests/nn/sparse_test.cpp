@@ -111,7 +111,7 @@ TEST_CASE_TEMPLATE("of no examples the gradient is 0, and a step is its terms al
             const Step<R> step{.rate = 0.5, .decay = 0.5};
             if (!sparse.fuses(step)) continue;
             Vec<R> moved = at.packed;
-            sparse.step(moved, at.batch(), step);
+            sparse.fused_step(moved, at.batch(), step);
             for (std::size_t j = 0; j < moved.size(); ++j) CHECK(moved[j] == R(0.75) * at.packed[j]);
         }
     });
@@ -154,9 +154,9 @@ TEST_CASE_TEMPLATE("the fused step has the bits of gradient, then update", R, fl
             Place<Deep<R>> at(150, density);
             const Sparse<Deep<R>> sparse(at.model, at.mask, 60, Arithmetic::sparse);
             const TwoPass<Deep<R>> twin{&sparse};
-            const Vec<R> toward(at.packed.size(), R(0.25)), also(at.packed.size(), R(0.01));
+            const Vec<R> prox_center(at.packed.size(), R(0.25)), linear(at.packed.size(), R(0.01));
             const rule::Sgd plain{.rate = 0.1}, heavy{.rate = 0.1, .momentum = 0.9, .weight_decay = 5e-4};
-            const Terms<R> pulled{.toward = toward, .pull = 0.5, .also = also};
+            const Terms<R> pulled{.prox_center = prox_center, .prox_weight = 0.5, .linear = linear};
             CHECK(sparse.fuses(Step<R>{}));
             const auto fused = trained(at, sparse, at.packed, 60, 2, plain);
             // Both add the same terms in the same order: a stored gradient is what the fused step has in a register.
@@ -196,7 +196,7 @@ TEST_CASE("every rule works on the packed vector: clipping sees the masked gradi
     CHECK(norm(all) > 1.1 * norm(gradient));  // a norm over inactive coordinates would clip more (D-SPA-2)
     CHECK_FALSE(sparse.fuses(Step<double>{.clip = clip}));
     auto got = at.packed;
-    step(at.site(40).with(sparse), got, at.batch(), Step<double>{.rate = 0.1, .clip = clip});
+    take_step(at.context(40).with(sparse), got, at.batch(), Step<double>{.rate = 0.1, .clip = clip});
     auto expected = at.packed;
     for (std::size_t k = 0; k < expected.size(); ++k) expected[k] -= 0.1 * scale * gradient[k];
     CHECK(distance(got, expected) < 1e-14);
@@ -232,7 +232,7 @@ TEST_CASE("a scope counts packed coordinates; where it cuts a layer the step is 
     }
     CHECK(moved == head.size(got.size()));
     CHECK(sparse.fuses(Step<double>{.terms = {.on = head}}));
-    CHECK_FALSE(sparse.fuses(Step<double>{.terms = {.on = Where::range(1, 5)}}));
+    CHECK_FALSE(sparse.fuses(Step<double>{.terms = {.on = Coordinates::range(1, 5)}}));
 }
 
 TEST_CASE("the layout has the active part of each segment") {

@@ -250,7 +250,7 @@ TEST_CASE("words in bytes, in whole numbers and as numbers: the same bits, whoev
         net.gradient(x, batch, g);
         net.clipped_sum(x, batch, {.norm = 0.2}, sum);
         net.predict(x, batch, log_p);
-        net.step(stepped, batch, {.rate = 0.1});
+        net.fused_step(stepped, batch, {.rate = 0.1});
         Mask mask(x.size(), true);
         for (std::size_t j = 0; j < x.size(); j += 3) mask.set(j, false);
         const Sparse<Network<float>> sparse(net, mask, 3, Arithmetic::sparse);

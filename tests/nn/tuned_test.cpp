@@ -52,7 +52,8 @@ struct Scoped {
     fold::Mean fold{};
     auto visit(const auto& at, auto w, auto&) const {
         const auto received = w;
-        descend(at, w, at.epochs(2), local, {.on = on(scope::Tunable{}, *at.model), .toward = received, .pull = 0.3});
+        descend(at, w, at.epochs(2), local,
+                {.on = on(scope::Tunable{}, *at.model), .prox_center = received, .prox_weight = 0.3});
         return up(at, std::move(w));
     }
 };
@@ -63,7 +64,7 @@ struct Pulled {
     fold::Mean fold{};
     auto visit(const auto& at, auto w, auto&) const {
         const auto received = w;
-        descend(at, w, at.epochs(2), local, {.toward = received, .pull = 0.3});
+        descend(at, w, at.epochs(2), local, {.prox_center = received, .prox_weight = 0.3});
         return up(at, std::move(w));
     }
 };
@@ -100,7 +101,7 @@ TEST_CASE("L-ADA-8 frozen tensors are bit for bit what they were, after any numb
     const nn::Tuned<Net<float>> tuned(Net<float>{}, backbone<float>());
     Federation<Ditto<>, nn::Tuned<Net<float>>> run{tuned, toy_data(), {}, {.seed = 3, .batch = 5}};
     Federation<Ditto<>, Net<float>> all{{}, toy_data(), {}, {.seed = 3, .batch = 5}, backbone<float>()};
-    const Where frozen = off(scope::Tunable{}, Net<float>{});
+    const Coordinates frozen = off(scope::Tunable{}, Net<float>{});
     const auto before = gather(backbone<float>(), frozen);
     for (int r = 0; r < 6; ++r) {
         run.round(sample::Everyone{});
@@ -162,13 +163,13 @@ TEST_CASE("a scope inside the tuned part, where the tuned segments lie apart in 
     const auto data = toy_data();
     const Batch<float> b(*data[0].examples, data[0].train);
     const auto start = initial_parameters(tuned, Key{});
-    const Where head = on(scope::Head{}, tuned);
+    const Coordinates head = on(scope::Head{}, tuned);
     auto x = start;
     const Step<float> step{.terms = {.on = head}};
     REQUIRE(tuned.fuses(step));
-    tuned.step(x, b, step);
+    tuned.fused_step(x, b, step);
     auto w = backbone<float>();
-    net.step(w, b, {.terms = {.on = on(scope::Head{}, net)}});
+    net.fused_step(w, b, {.terms = {.on = on(scope::Head{}, net)}});
     CHECK(same_bits(tuned.assembled(x), w));
     CHECK(same_bits(gather(x, on(scope::Input{}, tuned)), gather(start, on(scope::Input{}, tuned))));
     CHECK_FALSE(same_bits(gather(x, head), gather(start, head)));

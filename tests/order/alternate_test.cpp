@@ -13,18 +13,18 @@
 namespace alternate_test {
 
 using namespace tessera;
-using support::Bench;
 using support::Coupled;
+using support::QuadraticVisit;
 
 namespace {
 using Order = order::Alternate<rule::Sgd>;
-const Where u = Where::range(0, 1), v = Where::range(1, 2);
+const Coordinates u = Coordinates::range(0, 1), v = Coordinates::range(1, 2);
 }  // namespace
 
 TEST_CASE("v moves first with u fixed, then u with the new v fixed") {
-    Bench<Coupled> bench({{1, 4}});
+    QuadraticVisit<Coupled> bench({{1, 4}});
     Vec<double> w{1, 2};  // residual -1
-    Order{.v = {.rate = 0.5}, .u = {.rate = 0.25}}(bench.site(), w, v, u);
+    Order{.v = {.rate = 0.5}, .u = {.rate = 0.25}}(bench.context(), w, v, u);
     CHECK(w == Vec<double>{1.125, 2.5});  // v += 0.5; the residual is then -0.5 and u += 0.125
     CHECK(bench.steps() == 2);
 }
@@ -32,9 +32,9 @@ TEST_CASE("v moves first with u fixed, then u with the new v fixed") {
 TEST_CASE("each phase has its own budget in epochs and in steps") {
     const std::vector<support::Parabola> ten(10, {1, 0});
     const auto steps = [&](Order order) {
-        Bench<Coupled> bench(ten, 2);  // five batches an epoch
+        QuadraticVisit<Coupled> bench(ten, 2);  // five batches an epoch
         Vec<double> w{1, 1};
-        order(bench.site(), w, v, u);
+        order(bench.context(), w, v, u);
         return bench.steps();
     };
     CHECK(steps({}) == 10);
@@ -47,42 +47,42 @@ TEST_CASE("each phase has its own budget in epochs and in steps") {
 }
 
 TEST_CASE("a block that is empty costs nothing") {
-    Bench<Coupled> bench({{1, 4}});
+    QuadraticVisit<Coupled> bench({{1, 4}});
     Vec<double> w{1, 2};
-    Order{}(bench.site(), w, Where::none(), Where::none());
+    Order{}(bench.context(), w, Coordinates::none(), Coordinates::none());
     CHECK(w == Vec<double>{1, 2});
     CHECK(bench.steps() == 0);
 }
 
 TEST_CASE("the phases read different shuffles") {
     const std::vector<support::Parabola> many{{1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5}};
-    const auto after = [&](const Where& first, const Where& second) {
-        Bench<Coupled> bench(many, 1);
+    const auto after = [&](const Coordinates& first, const Coordinates& second) {
+        QuadraticVisit<Coupled> bench(many, 1);
         Vec<double> w{0, 0};
-        Order{.v = {.rate = 0.5}, .u = {.rate = 0.5}}(bench.site(), w, first, second);
+        Order{.v = {.rate = 0.5}, .u = {.rate = 0.5}}(bench.context(), w, first, second);
         return w[0] + w[1];
     };
     // The same steps on one number, once in the personal and once in the shared phase: other batches come last.
-    CHECK(after(v, Where::none()) != after(Where::none(), v));
+    CHECK(after(v, Coordinates::none()) != after(Coordinates::none(), v));
 }
 
 TEST_CASE("the penalty acts on v and has no factor 1/2") {
-    Bench<Coupled> bench({{1, 4}}, 0, {1, 3});
+    QuadraticVisit<Coupled> bench({{1, 4}}, 0, {1, 3});
     Vec<double> w{1, 2};
     Order order{.v = {.rate = 0.5}, .u = {.rate = 0.25}, .penalty = {.strength = 0.25}};
-    order(bench.site(), w, v, u);
+    order(bench.context(), w, v, u);
     CHECK(w == Vec<double>{1 + 0.25 * 0.25, 2.75});  // v -= 0.5 (-1 + 0.5 (2 - 3)); u sees the residual -0.25 alone
     w = {1, 2};
     order.penalty.anchor = order::Anchor::zero;
-    order(bench.site(), w, v, u);
+    order(bench.context(), w, v, u);
     CHECK(w[1] == 2);  // v -= 0.5 (-1 + 0.5 * 2)
     CHECK(w[0] == 1.25);
 }
 
 TEST_CASE("clipping sees the block that moves, not the other") {
-    Bench<Coupled> bench({{1, 4}});
+    QuadraticVisit<Coupled> bench({{1, 4}});
     Vec<double> w{-6, 0};  // residual -10
-    Order{.v = {.rate = 1, .clip = 1}, .u = {.rate = 1, .clip = 1}}(bench.site(), w, v, u);
+    Order{.v = {.rate = 1, .clip = 1}, .u = {.rate = 1, .clip = 1}}(bench.context(), w, v, u);
     CHECK(w[1] == doctest::Approx(1).epsilon(1e-6));  // clip/(norm + 1e-6)
     CHECK(w[0] == doctest::Approx(-5).epsilon(1e-6));
 }

@@ -16,20 +16,20 @@ using order::Penalty;
 TEST_CASE("the gradient of strength |v - anchor|^2 is twice the strength times the distance") {
     support::OneSlope<double, 3> place({0, 0, 0});
     const Vec<double> initial{1, 2, 3};
-    auto at = place.site();
+    auto at = place.context();
     at.initial = &initial;
     Vec<double> zeros;
-    const auto from_initial = Penalty{.strength = 0.25}.terms(at, Where::range(1, 2), zeros);
-    CHECK(from_initial.pull == 0.5);
-    CHECK(from_initial.toward.data() == initial.data());
+    const auto from_initial = Penalty{.strength = 0.25}.terms(at, Coordinates::range(1, 2), zeros);
+    CHECK(from_initial.prox_weight == 0.5);
+    CHECK(from_initial.prox_center.data() == initial.data());
     CHECK(from_initial.on.size(3) == 1);
     CHECK(zeros.empty());
-    const auto from_zero = Penalty{.strength = 0.25, .anchor = Anchor::zero}.terms(at, Where{}, zeros);
-    CHECK(from_zero.pull == 0.5);
-    CHECK(Vec<double>(from_zero.toward.begin(), from_zero.toward.end()) == Vec<double>{0, 0, 0});
-    const auto off = Penalty{}.terms(at, Where::range(1, 2), zeros);
-    CHECK(off.pull == 0);
-    CHECK(off.toward.empty());
+    const auto from_zero = Penalty{.strength = 0.25, .anchor = Anchor::zero}.terms(at, Coordinates{}, zeros);
+    CHECK(from_zero.prox_weight == 0.5);
+    CHECK(Vec<double>(from_zero.prox_center.begin(), from_zero.prox_center.end()) == Vec<double>{0, 0, 0});
+    const auto off = Penalty{}.terms(at, Coordinates::range(1, 2), zeros);
+    CHECK(off.prox_weight == 0);
+    CHECK(off.prox_center.empty());
     CHECK(off.on.size(3) == 1);
 }
 

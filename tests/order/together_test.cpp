@@ -17,14 +17,14 @@
 namespace together_test {
 
 using namespace tessera;
-using support::Bench;
 using support::Coupled;
+using support::QuadraticVisit;
 using support::same_bits;
 
 namespace {
 
 using Order = order::Together<rule::Sgd>;
-const Where u = Where::range(0, 1), v = Where::range(1, 2);
+const Coordinates u = Coordinates::range(0, 1), v = Coordinates::range(1, 2);
 
 // A rule nobody can look into: two of them are never known to be equal.
 class Closed {
@@ -34,7 +34,7 @@ public:
     template <class R>
     using Memory = rule::Sgd::Memory<R>;
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
                 Memory<real<M>>& memory) const {
         return inner_.step(at, x, b, terms, memory);
     }
@@ -47,9 +47,9 @@ private:
 
 TEST_CASE("both blocks move at every batch, from the same point") {
     const auto after = [](Order order) {
-        Bench<Coupled> bench({{1, 4}});
+        QuadraticVisit<Coupled> bench({{1, 4}});
         Vec<double> w{1, 2};  // residual -1
-        order(bench.site(), w, v, u);
+        order(bench.context(), w, v, u);
         CHECK(bench.steps() == 1);
         CHECK(bench.tally().examples == 1);
         CHECK(bench.tally().loss == 0.5);
@@ -66,9 +66,9 @@ TEST_CASE("a visit has one budget") {
     for (const double other : {0.1, 0.2}) {  // in one pass, and in blocks
         const auto steps = [&](Order order) {
             order.v.rate = other;
-            Bench<Coupled> bench(ten, 2);  // five batches an epoch
+            QuadraticVisit<Coupled> bench(ten, 2);  // five batches an epoch
             Vec<double> w{1, 1};
-            order(bench.site(), w, v, u);
+            order(bench.context(), w, v, u);
             CHECK(bench.tally().examples == 2 * bench.steps());
             return bench.steps();
         };
@@ -88,13 +88,13 @@ TEST_CASE("in one pass and in blocks are the same steps") {
     const auto initial = initial_parameters(net, Key{1});
     const auto after = [&](const auto& order) {
         Workspace<double> workspace;
-        const Site<Net> at{.model = &net,
-                           .examples = share.examples,
-                           .ids = share.train,
-                           .key = Key{2},
-                           .batch = 5,
-                           .initial = &initial,
-                           .workspace = &workspace};
+        const Context<Net> at{.model = &net,
+                              .examples = share.examples,
+                              .ids = share.train,
+                              .key = Key{2},
+                              .batch = 5,
+                              .initial = &initial,
+                              .workspace = &workspace};
         auto w = initial;
         const auto head = on<scope::Head>(net);
         order(at, w, head, on<scope::Except<scope::Head>>(net));
@@ -110,9 +110,9 @@ TEST_CASE("in one pass and in blocks are the same steps") {
 
 TEST_CASE("equal rules clip both blocks as one group, different rules each its own") {
     const auto after = [](double rate_v, double rate_u) {
-        Bench<Coupled> bench({{1, 4}});
+        QuadraticVisit<Coupled> bench({{1, 4}});
         Vec<double> w{-6, 0};  // both partial gradients are -10, their norm is 14.14
-        Order{.v = {.rate = rate_v, .clip = 1}, .u = {.rate = rate_u, .clip = 1}}(bench.site(), w, v, u);
+        Order{.v = {.rate = rate_v, .clip = 1}, .u = {.rate = rate_u, .clip = 1}}(bench.context(), w, v, u);
         return w;
     };
     CHECK(after(1, 1)[1] == doctest::Approx(std::sqrt(0.5)).epsilon(1e-6));  // clip/(norm + 1e-6)
@@ -121,16 +121,16 @@ TEST_CASE("equal rules clip both blocks as one group, different rules each its o
 }
 
 TEST_CASE("the penalty acts on v and has no factor 1/2") {
-    Bench<Coupled> bench({{1, 4}}, 0, {1, 3});
+    QuadraticVisit<Coupled> bench({{1, 4}}, 0, {1, 3});
     Vec<double> w{1, 2};
-    Order{.v = {.rate = 0.5}, .u = {.rate = 0.5}, .penalty = {.strength = 0.25}}(bench.site(), w, v, u);
+    Order{.v = {.rate = 0.5}, .u = {.rate = 0.5}, .penalty = {.strength = 0.25}}(bench.context(), w, v, u);
     CHECK(w == Vec<double>{1.5, 2.75});  // v -= 0.5 (-1 + 0.5 (2 - 3)), u -= 0.5 (-1)
 }
 
 TEST_CASE("a client that lacks coordinates leaves them alone") {
-    Bench<Coupled> bench({{1, 4}});
+    QuadraticVisit<Coupled> bench({{1, 4}});
     Vec<double> w{1, 0};
-    Order{}(bench.site(), w, Where::none(), u);
+    Order{}(bench.context(), w, Coordinates::none(), u);
     CHECK(w[1] == 0);
     CHECK(w[0] != 1);
     using Wide = nn::Mclr<8, 4, double>;
@@ -139,15 +139,15 @@ TEST_CASE("a client that lacks coordinates leaves them alone") {
     const Wide net;
     const auto initial = initial_parameters(net, Key{1});
     Workspace<double> workspace;
-    const Site<Wide> at{.model = &net,
-                        .examples = share.examples,
-                        .ids = share.train,
-                        .key = Key{2},
-                        .batch = 5,
-                        .initial = &initial,
-                        .workspace = &workspace};
+    const Context<Wide> at{.model = &net,
+                           .examples = share.examples,
+                           .ids = share.train,
+                           .key = Key{2},
+                           .batch = 5,
+                           .initial = &initial,
+                           .workspace = &workspace};
     auto x = initial;
-    Order{}(at, x, Where::range(0, 4), Where::range(4, 20));
+    Order{}(at, x, Coordinates::range(0, 4), Coordinates::range(4, 20));
     for (std::size_t j = 0; j < x.size(); ++j) CHECK((x[j] == initial[j]) == (j >= 20));
 }
 

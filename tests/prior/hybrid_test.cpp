@@ -43,7 +43,7 @@ TEST_CASE("code draws two batches and looks ahead on the first") {
     const Hybrid hybrid{.eta_a = 0.1, .eta = 0, .mh = Reading::code};
     CHECK(hybrid.draws() == 2);
     Cursor cursor;
-    const auto at = client.site();
+    const auto at = client.context();
     const auto batches = at.stream(cursor, 2);
     const bool first_is_gentle = batches[0].ids()[0] == 0;
     const double a1 = first_is_gentle ? 2 : 4, c1 = first_is_gentle ? 1 : 3;

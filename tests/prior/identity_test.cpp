@@ -30,7 +30,7 @@ TEST_CASE("mu is w, nothing is read and nothing moves") {
 
 TEST_CASE("local steps: as many batches each as the prior draws, in the order of the stream") {
     support::OneClient<1> client({{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}}, 1);
-    const auto at = client.site();
+    const auto at = client.context();
     Cursor plain, once, twice;
     const auto stream = at.stream(plain, 6);
     const auto single = local_steps(at, once, 6, prior::Identity{});

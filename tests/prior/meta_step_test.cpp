@@ -25,7 +25,7 @@ namespace {
 
 // A small network on one client's data, at made-up parameters.
 template <class M>
-struct Bench {
+struct QuadraticVisit {
     using R = real<M>;
     M model{};
     data::FederatedDataset data = support::toy_data();
@@ -36,7 +36,7 @@ struct Bench {
         const auto x = support::toy_numbers<R>(dimension(model), seed);
         return Vec<R>(x.begin(), x.end());
     }
-    Site<M> site() {
+    Context<M> context() {
         const auto share = data[0];
         return {.model = &model, .examples = share.examples, .ids = share.train, .workspace = &workspace};
     }
@@ -47,22 +47,22 @@ using Net = nn::Mclr<Toy::width, Toy::classes, R>;
 }  // namespace
 
 TEST_CASE_TEMPLATE("one descent step, fused or not, and no step for a rate of 0", R, float, double) {
-    Bench<Net<R>> fused;
-    Bench<support::Unfused<Net<R>>> plain;
-    const auto b = fused.site().everything();
+    QuadraticVisit<Net<R>> fused;
+    QuadraticVisit<support::Unfused<Net<R>>> plain;
+    const auto b = fused.context().everything();
     Vec<R> g(fused.w.size());
     fused.model.gradient(fused.w, b, g);
     auto x = fused.w, y = plain.w, expected = fused.w;
     for (std::size_t j = 0; j < g.size(); ++j) expected[j] -= R(0.3) * g[j];
-    prior::descend_once(fused.site(), x, b, 0.3);
-    prior::descend_once(plain.site(), y, b, 0.3);
+    prior::descend_once(fused.context(), x, b, 0.3);
+    prior::descend_once(plain.context(), y, b, 0.3);
     const double rounding = std::is_same_v<R, float> ? 1e-6 : 1e-14;  // fused kernels sum in their own order
     CHECK(support::distance(x, expected) < rounding);
     CHECK(support::distance(y, expected) < rounding);
     CHECK(support::distance(x, fused.w) > 1e-3);
     CHECK(fused.workspace.tally.examples == b.size());
     CHECK(plain.workspace.tally.examples == b.size());
-    prior::descend_once(fused.site(), x = fused.w, b, 0);
+    prior::descend_once(fused.context(), x = fused.w, b, 0);
     CHECK(support::same_bits(x, fused.w));
 }
 
@@ -74,8 +74,8 @@ TEST_CASE("the step of the difference grows with w and shrinks with v; a zero v 
 }
 
 TEST_CASE_TEMPLATE("Hessian-vector products: symmetric, and the slope of the gradient", R, float, double) {
-    Bench<Net<R>> bench;
-    const auto at = bench.site();
+    QuadraticVisit<Net<R>> bench;
+    const auto at = bench.context();
     const auto b = at.everything();
     const auto times = [&](const Vec<R>& v) {
         Vec<R> out;

@@ -74,8 +74,11 @@ Seen observed(const Q& rule, std::size_t steps, float length) {
         const double divided = rule.sampling_rate * static_cast<double>(n) / rule.rate;
         for (std::size_t t = 0; t < trials; ++t) {
             Workspace<float> workspace;
-            const Site<M> at{.model = &model, .examples = &pool.examples(), .ids = ids,
-                             .key = Key{t}(std::uint64_t{with}), .workspace = &workspace};
+            const Context<M> at{.model = &model,
+                                .examples = &pool.examples(),
+                                .ids = ids,
+                                .key = Key{t}(std::uint64_t{with}),
+                                .workspace = &workspace};
             Vec<float> x(width);
             descend(at, x, at.epochs(steps), rule);
             (with ? seen.with : seen.without).push_back(static_cast<double>(x[0]) * divided);

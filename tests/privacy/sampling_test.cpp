@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 
 #include <support/quadratic.hpp>
 
@@ -26,7 +26,7 @@ public:
     Ten() : pool_(data::Dataset::regression(std::vector<double>(10, 1.0), std::vector<double>(10, 0.0))) {
         std::iota(ids_.begin(), ids_.end(), Index{0});
     }
-    Site<Model> site() const {
+    Context<Model> context() const {
         return {.model = &model_, .examples = &pool_.examples(), .ids = ids_, .key = Key{5}, .batch = 4};
     }
 
@@ -39,7 +39,7 @@ private:
 
 TEST_CASE("Poisson: a step is one on a sample of the rate, divided by what is expected") {
     const Ten ten;
-    const auto at = ten.site();
+    const auto at = ten.context();
     const auto b = at.everything();
     CHECK(sampling::Poisson::expected(at, 0.25) == 2.5);
     const Spent cost = sampling::Poisson::cost(at, 0.25, 1.5, 7);
@@ -60,7 +60,7 @@ TEST_CASE("Poisson: a step is one on a sample of the rate, divided by what is ex
 
 TEST_CASE("epochs: the batch as it came; three batches are one step on all data with half the noise") {
     const Ten ten;
-    const auto at = ten.site();
+    const auto at = ten.context();
     const auto batches = at.epochs(1);
     CHECK(sampling::Epochs::draw(at, batches[2], 0.1, Key{1})[0].size() == 2);
     CHECK(sampling::Epochs::expected(at, 0.1) == 4);

@@ -29,7 +29,7 @@ namespace {
 template <class R, std::size_t D>
 Vec<R> walked(OneSlope<R, D>& slope, const rule::Adam& rule, Vec<R> x, std::size_t steps, const Terms<R>& terms = {},
               std::size_t round = 0, std::size_t rounds = 1) {
-    const auto at = slope.site(round, rounds);
+    const auto at = slope.context(round, rounds);
     auto step = walk(at, rule, terms);
     for (std::size_t i = 0; i < steps; ++i) step(x, at.everything());
     return x;
@@ -58,9 +58,9 @@ TEST_CASE_TEMPLATE("Adam by hand: a constant gradient gives steps of the rate, w
 
 TEST_CASE_TEMPLATE("Adam by hand: two steps on a line with a pull and a fixed vector", R, float, double) {
     OneSlope<R, 1> slope({2});
-    const Vec<R> toward{3}, also{R(0.5)};
+    const Vec<R> prox_center{3}, linear{R(0.5)};
     const rule::Adam rule{.rate = 0.1, .b1 = 0.5, .b2 = 0.75, .eps = 0.25};
-    const Terms<R> terms{.toward = toward, .pull = 0.5, .also = also};
+    const Terms<R> terms{.prox_center = prox_center, .prox_weight = 0.5, .linear = linear};
     // x = 1: d = 2 + 0.5 (1 - 3) + 0.5 = 1.5. m = 0.75, v = 0.5625, both corrected to d and d^2.
     const double first = 1 - 0.1 * 1.5 / (1.5 + 0.25);
     CHECK(distance(walked<R, 1>(slope, rule, {1}, 1, terms), {static_cast<R>(first)}) < rounding<R>);
@@ -72,8 +72,9 @@ TEST_CASE_TEMPLATE("Adam by hand: two steps on a line with a pull and a fixed ve
 
 TEST_CASE("an optimizer is created anew at each walk") {
     OneSlope<double, 1> slope({1});
-    const Vec<double> toward{0};
-    const Terms<double> terms{.toward = toward, .pull = 2};  // so that gradients differ from step to step
+    const Vec<double> prox_center{0};
+    const Terms<double> terms{.prox_center = prox_center,
+                              .prox_weight = 2};  // so that gradients differ from step to step
     const rule::Adam rule{.rate = 0.3};
     const auto once = walked<double, 1>(slope, rule, {1}, 1, terms);
     const double d = 1 + 2 * once[0];  // a first step does not know what came before: rate * d / (|d| + eps)
@@ -90,7 +91,7 @@ TEST_CASE_TEMPLATE("frozen coordinates keep every bit, the others do not notice"
     }
     OneSlope<R, 70> slope(gradient);
     const rule::Adam rule{.rate = 0.01};
-    Where some = Where::range(3, 9);
+    Coordinates some = Coordinates::range(3, 9);
     some.add({21, 68});
     Mask mask(70, true);
     for (std::size_t j = 0; j < 70; j += 3) mask.set(j, false);
@@ -114,7 +115,7 @@ TEST_CASE("rate 0 leaves x bit for bit, and a pull toward the start changes noth
     OneSlope<double, 3> slope({1, -2, 0.5});
     const Vec<double> x{0.1, 0.2, 0.3};
     CHECK(same_bits(walked(slope, {.rate = 0}, x, 3), x));
-    const Terms<double> home{.toward = x, .pull = 7};
+    const Terms<double> home{.prox_center = x, .prox_weight = 7};
     CHECK(same_bits(walked(slope, {.rate = 0.1}, x, 1, home), walked(slope, {.rate = 0.1}, x, 1)));
     CHECK_FALSE(same_bits(walked(slope, {.rate = 0.1}, x, 2, home), walked(slope, {.rate = 0.1}, x, 2)));
 }

@@ -76,7 +76,7 @@ Vec<double> after(const Rule& rule, std::size_t steps, const Terms<double>& term
     static const auto pool = data::Dataset::regression({0}, {0});
     static const std::array<Index, 1> ids{0};
     Workspace<double> workspace;
-    const Site<Counts> at{.model = &model, .examples = &pool.examples(), .ids = ids, .workspace = &workspace};
+    const Context<Counts> at{.model = &model, .examples = &pool.examples(), .ids = ids, .workspace = &workspace};
     auto x = start_at;
     auto step = walk(at, rule, terms);
     for (std::size_t k = 0; k < steps; ++k) step(x, at.everything());
@@ -102,8 +102,8 @@ std::string refusal(auto&& f) {
 }  // namespace
 
 TEST_CASE("every rule: x -= g on running statistics, without rate, decay, pull, momentum, moments or clipping") {
-    const Vec<double> away(5, 100.0), also(5, 7.0);
-    const Terms<double> pulled{.toward = away, .pull = 0.5, .also = also};
+    const Vec<double> away(5, 100.0), linear(5, 7.0);
+    const Terms<double> pulled{.prox_center = away, .prox_weight = 0.5, .linear = linear};
     const auto moved = [](const Vec<double>& x) {
         return x[2] == 3 - 3 * 0.5 && x[3] == 4 + 3 * 0.25 && x[0] != 1 && x[4] != 5;
     };
@@ -119,7 +119,7 @@ TEST_CASE("every rule: x -= g on running statistics, without rate, decay, pull, 
 }
 
 TEST_CASE("a scope that leaves them out leaves them alone; a mask cannot") {
-    for (const Where& on : {Where::range(0, 2), Where::range(3, 5)}) {
+    for (const Coordinates& on : {Coordinates::range(0, 2), Coordinates::range(3, 5)}) {
         const auto x = after(rule::Sgd{.rate = 0.1}, 1, {.on = on}), y = after(rule::Adam{}, 1, {.on = on});
         for (std::size_t j = 2; j < 4; ++j) {
             const double expected = on.touches({j, j + 1}) ? start_at[j] - (j == 2 ? 0.5 : -0.25) : start_at[j];
@@ -145,14 +145,15 @@ TEST_CASE("a fused step is the step of two passes, bit for bit, in and out of sc
     Workspace<float> workspace;
     const auto first = initial_parameters(net, Key{1});
     const auto running = select<scope::Is<Part::buffer>>(net.layout());
-    for (const Where& on : {Where{}, on<scope::Norm>(net), off(scope::Norm{}, net)}) {
+    for (const Coordinates& on : {Coordinates{}, on<scope::Norm>(net), off(scope::Norm{}, net)}) {
         auto fused = first, plain = first;
         Vec<float> velocity(first.size()), speed(first.size()), g(first.size());
-        Step<float> step{.terms = {.on = on, .toward = first, .pull = 0.3}, .rate = 0.2, .decay = 0.01, .momentum = 0.9};
+        Step<float> step{
+            .terms = {.on = on, .prox_center = first, .prox_weight = 0.3}, .rate = 0.2, .decay = 0.01, .momentum = 0.9};
         for (int k = 0; k < 3; ++k) {
             step.velocity = &velocity;
             REQUIRE(net.fuses(step));
-            net.step(fused, batch, step);
+            net.fused_step(fused, batch, step);
             step.velocity = &speed;
             net.gradient(plain, batch, g);
             each_piece(on, net.layout(), plain.size(), [&](Range r, bool of_buffers) {
@@ -203,19 +204,19 @@ TEST_CASE("folds average them, and what goes around a fold leaves the average al
     auto a = w0, b = w0;
     for (std::size_t j = 0; j < w0.size(); ++j) a[j] += 1, b[j] += 2;
     Workspace<double> workspace;
-    const Site<nn::Network<double>> hub{.model = &net, .workspace = &workspace};
+    const Context<nn::Network<double>> context{.model = &net, .workspace = &workspace};
     const std::array<Row<double>, 2> rows{Row<double>{a, 1}, Row<double>{b, 1}};
     const auto folded = [&](const auto& fold) {
         auto w = w0;
         memory_t<std::remove_cvref_t<decltype(fold)>, double> memory{};
-        fold_rows(fold, hub, w, Rows<double>(rows), memory);
+        fold_rows(fold, context, w, Rows<double>(rows), memory);
         sum_t<std::remove_cvref_t<decltype(fold)>, double> one{}, other{};
         auto streamed = w0;
         memory_t<std::remove_cvref_t<decltype(fold)>, double> again{};
         lift_row<nn::Network<double>>(fold, rows[0], w0, one);
         lift_row<nn::Network<double>>(fold, rows[1], w0, other);
         add_sums<double>(fold, one, other);
-        finish_sum(fold, hub, streamed, one, again);
+        finish_sum(fold, context, streamed, one, again);
         CHECK(same_bits(streamed, w));
         return w;
     };
@@ -270,15 +271,15 @@ TEST_CASE("methods: averaged by FedAvg, at home with FedBN; FedDyn, APFL and Per
     CHECK(sane(trained(PerFedAvg<>{.local = {.rate = 0.05}, .alpha = 0.01}).server().w));
     // FedAlt with a personal head: statistics travel with the body, and only the phase that trains it moves them.
     const auto shared = trained(FedAlt<scope::Head>{.order = {.v = {.rate = 0.05}, .u = {.rate = 0.05}}});
-    CHECK(gather(shared.server().w, Where::range(45, 55)) !=
+    CHECK(gather(shared.server().w, Coordinates::range(45, 55)) !=
           running(initial_parameters(nn::Network<float>(width, normed), Key{1}(purpose::init))));
     const auto frozen = trained(FedAlt<scope::Head>{.order = {.v = {.rate = 0.05}, .u = {.rate = 0.05}, .epochs_u = 0}});
-    CHECK(gather(frozen.server().w, Where::range(45, 55)) ==
+    CHECK(gather(frozen.server().w, Coordinates::range(45, 55)) ==
           running(initial_parameters(nn::Network<float>(width, normed), Key{1}(purpose::init))));
     const auto home = trained(FedBn<>{.order = {.v = {.rate = 0.05}, .u = {.rate = 0.05}}});
     CHECK(home.server().w.size() == average.server().w.size() - 20);  // norms and their statistics never leave
     // v is scale, shift, means, variances: those of inputs that lie 4 apart
-    CHECK(gather(home.client(0).v, Where::range(10, 15)) != gather(home.client(1).v, Where::range(10, 15)));
+    CHECK(gather(home.client(0).v, Coordinates::range(10, 15)) != gather(home.client(1).v, Coordinates::range(10, 15)));
     double most = 0;
     for (std::size_t c = 10; c < 15; ++c)
         most = std::max(most, static_cast<double>(std::fabs(home.client(0).v[c] - home.client(1).v[c])));
@@ -339,10 +340,10 @@ TEST_CASE("masks never leave one out") {
     auto x = packed(w, mask);
     w[3] = w[41] = 0;
     Workspace<double> workspace;
-    const Site<nn::Network<double>> at{.model = &net, .workspace = &workspace};
+    const Context<nn::Network<double>> at{.model = &net, .workspace = &workspace};
     const Step<double> step{.rate = 0.2, .decay = 0.1};
-    tessera::step(at.with(fine), x, batch, step);
-    tessera::step(at, w, batch, step);
+    tessera::take_step(at.with(fine), x, batch, step);
+    tessera::take_step(at, w, batch, step);
     const auto whole = fine.whole(x);
     for (std::size_t j = 0; j < w.size(); ++j)
         if (mask[j]) CHECK(whole[j] == doctest::Approx(w[j]).epsilon(1e-12));  // two orders of the same sums

@@ -44,7 +44,7 @@ public:
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
-    Site<M> site(std::uint64_t key = 3, std::size_t round = 0) {
+    Context<M> context(std::uint64_t key = 3, std::size_t round = 0) {
         return {.model = &model_, .examples = &pool_.examples(), .ids = ids_, .key = Key{key}, .batch = batch_,
                 .round = round, .workspace = &workspace};
     }
@@ -81,7 +81,8 @@ std::vector<R> some_rows(std::size_t n, std::size_t width, double scale = 1) {
 }
 
 template <class M, class Q>
-Vec<real<M>> walked(Site<M> at, const Q& rule, Vec<real<M>> x, std::size_t epochs, const Terms<real<M>>& terms = {}) {
+Vec<real<M>> walked(Context<M> at, const Q& rule, Vec<real<M>> x, std::size_t epochs,
+                    const Terms<real<M>>& terms = {}) {
     descend(at, x, at.epochs(epochs), rule, terms);
     return x;
 }
@@ -94,27 +95,27 @@ TEST_CASE_TEMPLATE("L-ADA-11: no noise, no clipping, all examples: the plain ste
     Vec<R> x(Net::parameters);
     Stream draw(Key{1});
     for (auto& v : x) v = static_cast<R>(0.3 * draw.normal());
-    Vec<R> toward(x.size(), R(0.1)), also(x.size(), R(0.01));
-    const Terms<R> terms{.toward = toward, .pull = 0.7, .also = also};
+    Vec<R> prox_center(x.size(), R(0.1)), linear(x.size(), R(0.01));
+    const Terms<R> terms{.prox_center = prox_center, .prox_weight = 0.7, .linear = linear};
     const rule::Sgd plain{.rate = 0.2, .momentum = 0.5, .weight_decay = 0.1};
     const Private priv{
         .rate = 0.2, .clip = infinity, .noise = 0, .sampling_rate = 1, .momentum = 0.5, .weight_decay = 0.1};
     const Shuffled shuffled{.rate = 0.2, .clip = infinity, .noise = 0, .momentum = 0.5, .weight_decay = 0.1};
     priv.validate();
-    const auto expected = walked(place.site(), plain, x, 5, terms);
+    const auto expected = walked(place.context(), plain, x, 5, terms);
     const double rounding = sizeof(R) == 4 ? 2e-6 : 1e-14;  // five steps; a mean against a sum and a division
-    CHECK(distance(walked(place.site(), priv, x, 5, terms), expected) < rounding);
-    CHECK(distance(walked(place.site(), shuffled, x, 5, terms), expected) < rounding);
+    CHECK(distance(walked(place.context(), priv, x, 5, terms), expected) < rounding);
+    CHECK(distance(walked(place.context(), shuffled, x, 5, terms), expected) < rounding);
     // Each of the three matters
     auto other = priv;
     other.noise = 0.01, other.clip = 1;
-    CHECK(distance(walked(place.site(), other, x, 5, terms), expected) > 1e-4);
+    CHECK(distance(walked(place.context(), other, x, 5, terms), expected) > 1e-4);
     other = priv;
     other.clip = 0.5;
-    CHECK(distance(walked(place.site(), other, x, 5, terms), expected) > 1e-4);
+    CHECK(distance(walked(place.context(), other, x, 5, terms), expected) > 1e-4);
     other = priv;
     other.sampling_rate = 0.5;
-    CHECK(distance(walked(place.site(), other, x, 5, terms), expected) > 1e-4);
+    CHECK(distance(walked(place.context(), other, x, 5, terms), expected) > 1e-4);
 }
 
 // n = 1e6 numbers: the deviation of a variance is sqrt(2/n) = 0.0014 of it. The bound of 0.005 is 3.5 of them and the
@@ -124,7 +125,7 @@ TEST_CASE("L-ADA-11: the variance of a step is (rate noise clip / B)^2, whatever
     using M = Slope<float, d>;
     Place<M> place(std::vector<float>(10 * d), 10, 2);  // ten examples without any gradient, five batches of two
     const auto variance = [&](const Private& rule) {
-        const auto at = place.site();
+        const auto at = place.context();
         auto step = walk(at, rule);
         double squares = 0;
         const auto batches = at.epochs(steps / 5);
@@ -194,7 +195,7 @@ TEST_CASE("the factor is exactly one within the norm, and a hair less than asked
 TEST_CASE("samples are Poisson: sizes vary, examples are alike and independent, the divisor is fixed") {
     constexpr std::size_t n = 50, steps = 4000;
     Place<Slope<double, 1>> place(std::vector<double>(n, 1), n, 10);
-    const auto at = place.site();
+    const auto at = place.context();
     const auto batches = at.poisson(0.2, steps, Key{4});
     REQUIRE(batches.size() == steps);
     std::vector<double> seen(n);
@@ -239,11 +240,11 @@ TEST_CASE("samples are Poisson: sizes vary, examples are alike and independent, 
 
 TEST_CASE("an empty sample is a step like any other: noise, decay and pull act, and it is paid for") {
     Place<Slope<double, 4>> place(some_rows<double>(8, 4), 8, 1);
-    const auto at = place.site();
+    const auto at = place.context();
     const Private rule{.rate = 0.5, .clip = 1, .noise = 2, .sampling_rate = 1e-12};
     const auto b = at.epochs(1)[0];
-    Vec<double> x{1, 1, 1, 1}, toward{3, 3, 3, 3};
-    auto step = walk(at, rule, {.toward = toward, .pull = 0});
+    Vec<double> x{1, 1, 1, 1}, prox_center{3, 3, 3, 3};
+    auto step = walk(at, rule, {.prox_center = prox_center, .prox_weight = 0});
     step(x, b);
     REQUIRE(place.workspace.spent.size() == 1);
     CHECK(place.workspace.spent[0].steps == 1);
@@ -253,26 +254,26 @@ TEST_CASE("an empty sample is a step like any other: noise, decay and pull act, 
 
 TEST_CASE("what reads no data comes after clip and noise") {
     Place<Slope<double, 2>> place({1e6, 0}, 1, 0);
-    const Vec<double> toward{-10, 20};
-    // A gradient of 1e6 is cut to 0.5 (1 - 2^-20), and the pull of 2 * (0 - toward) is not cut at all.
-    const Terms<double> terms{.toward = toward, .pull = 2};
-    const auto x = walked(place.site(), Private{.rate = 1, .clip = 0.5, .noise = 0}, Vec<double>{0, 0}, 1, terms);
+    const Vec<double> prox_center{-10, 20};
+    // A gradient of 1e6 is cut to 0.5 (1 - 2^-20), and the pull of 2 * (0 - prox_center) is not cut at all.
+    const Terms<double> terms{.prox_center = prox_center, .prox_weight = 2};
+    const auto x = walked(place.context(), Private{.rate = 1, .clip = 0.5, .noise = 0}, Vec<double>{0, 0}, 1, terms);
     CHECK(distance(x, {-0.5 * (1 - 0x1p-20) - 20, 40}) < 1e-12);
     // x = 3 decays by 0.1 * 3
-    const auto decayed = walked(place.site(), Private{.rate = 1, .clip = 0.5, .noise = 0, .weight_decay = 0.1},
-                                Vec<double>{3, 3}, 1);
+    const auto decayed =
+        walked(place.context(), Private{.rate = 1, .clip = 0.5, .noise = 0, .weight_decay = 0.1}, Vec<double>{3, 3}, 1);
     CHECK(distance(decayed, {3 - 0.5 * (1 - 0x1p-20) - 0.3, 3 - 0.3}) < 1e-12);
 }
 
 TEST_CASE("the sampler decides the price: Poisson by the step, passes by the pass and twice the norm") {
     Place<Slope<double, 2>> place(some_rows<double>(20, 2), 20, 6);  // four batches a pass, the last of two
-    walked(place.site(), Private{.noise = 1.5}, Vec<double>(2), 3);
+    walked(place.context(), Private{.noise = 1.5}, Vec<double>(2), 3);
     REQUIRE(place.workspace.spent.size() == 1);
     CHECK(place.workspace.spent[0].rate == 6 / 20.0);
     CHECK(place.workspace.spent[0].noise == 1.5);
     CHECK(place.workspace.spent[0].steps == 12);
     place.workspace.spent.clear();
-    walked(place.site(), Shuffled{.noise = 1.5}, Vec<double>(2), 3);
+    walked(place.context(), Shuffled{.noise = 1.5}, Vec<double>(2), 3);
     REQUIRE(place.workspace.spent.size() == 1);
     CHECK(place.workspace.spent[0].rate == 1);
     CHECK(place.workspace.spent[0].noise == 0.75);
@@ -281,34 +282,35 @@ TEST_CASE("the sampler decides the price: Poisson by the step, passes by the pas
 
 TEST_CASE("frozen coordinates stay, get no noise and do not count; noise is replayed from the seed and never reused") {
     Place<Slope<double, 6>> place(some_rows<double>(12, 6), 12, 3);
-    Where some = Where::range(0, 2);
+    Coordinates some = Coordinates::range(0, 2);
     some.add({4, 5});
     const Private rule{.rate = 0.1, .clip = 1, .noise = 1};
     const Vec<double> origin(6, 1);
     place.workspace.tally = {};
-    const auto x = walked(place.site(), rule, origin, 2, {.on = some});
+    const auto x = walked(place.context(), rule, origin, 2, {.on = some});
     for (const std::size_t j : {2u, 3u, 5u}) CHECK(x[j] == 1);
     for (const std::size_t j : {0u, 1u, 4u}) CHECK(x[j] != 1);
     place.workspace.tally = {};
-    CHECK(same_bits(x, walked(place.site(), rule, origin, 2, {.on = some})));
-    CHECK_FALSE(same_bits(x, walked(place.site(), rule, origin, 2, {.on = some})));  // the visit goes on: other noise
+    CHECK(same_bits(x, walked(place.context(), rule, origin, 2, {.on = some})));
+    CHECK_FALSE(
+        same_bits(x, walked(place.context(), rule, origin, 2, {.on = some})));  // the visit goes on: other noise
     place.workspace.tally = {};
-    CHECK_FALSE(same_bits(x, walked(place.site(4), rule, origin, 2, {.on = some})));
+    CHECK_FALSE(same_bits(x, walked(place.context(4), rule, origin, 2, {.on = some})));
     place.workspace.tally = {};
-    CHECK_FALSE(same_bits(x, walked(place.site(3, 1), rule, origin, 2, {.on = some})));
+    CHECK_FALSE(same_bits(x, walked(place.context(3, 1), rule, origin, 2, {.on = some})));
     auto secret = rule;
     secret.source.source = privacy::Source::system;
     place.workspace.tally = {};
-    const auto once = walked(place.site(), secret, origin, 2);
+    const auto once = walked(place.context(), secret, origin, 2);
     place.workspace.tally = {};
-    CHECK_FALSE(same_bits(once, walked(place.site(), secret, origin, 2)));
+    CHECK_FALSE(same_bits(once, walked(place.context(), secret, origin, 2)));
 }
 
 TEST_CASE("the ranges of a scope get noise of their own") {
     Place<Slope<double, 6>> place(std::vector<double>(12 * 6), 12, 3);  // no gradient: a step is its noise
-    Where two = Where::range(0, 2);
+    Coordinates two = Coordinates::range(0, 2);
     two.add({4, 6});
-    const auto x = walked(place.site(), Private{.rate = 0.1, .clip = 1, .noise = 1}, Vec<double>(6), 1, {.on = two});
+    const auto x = walked(place.context(), Private{.rate = 0.1, .clip = 1, .noise = 1}, Vec<double>(6), 1, {.on = two});
     CHECK(x[0] != 0);
     CHECK(x[0] != x[4]);
     CHECK(x[1] != x[5]);

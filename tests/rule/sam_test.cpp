@@ -45,7 +45,7 @@ Vec<double> on_bowl(Vec<double> x, F&& f) {
     static const auto pool = data::Dataset::regression({0}, {0});
     static const std::array<Index, 1> ids{0};
     Workspace<double> workspace;
-    f(Site<Bowl>{.model = &model, .examples = &pool.examples(), .ids = ids, .workspace = &workspace}, x);
+    f(Context<Bowl>{.model = &model, .examples = &pool.examples(), .ids = ids, .workspace = &workspace}, x);
     return x;
 }
 template <class Rule>
@@ -66,9 +66,9 @@ TEST_CASE("SAM by hand: the slope is that of x + radius g / |g|, statistics and 
     const auto after = walked(rule::Sam<>{.base = {.rate = 0.1}, .radius = 0.2}, x, 1);
     CHECK(distance(after, {1 - 0.1 * (y0 + y1 / 2), -2 - 0.1 * (y1 + y0 / 2), 8 - 0.25}) < rounding);
     CHECK(distance(after, walked(rule::Sgd{.rate = 0.1}, x, 1)) > 0.01);
-    const Vec<double> home{5, 5, 5}, also{1, 1, 1};
+    const Vec<double> home{5, 5, 5}, linear{1, 1, 1};
     const auto pulled = walked(rule::Sam<>{.base = {.rate = 0.1}, .radius = 0.2}, x, 1,
-                               {.toward = home, .pull = 0.5, .also = also});
+                               {.prox_center = home, .prox_weight = 0.5, .linear = linear});
     CHECK(pulled[0] == doctest::Approx(after[0] - 0.1 * (0.5 * (1 - 5) + 1)));
     CHECK(pulled[1] == doctest::Approx(after[1] - 0.1 * (0.5 * (-2 - 5) + 1)));
 }
@@ -77,7 +77,7 @@ TEST_CASE("it climbs where the step moves, and nowhere else") {
     const Vec<double> x{1, -2, 8};
     Mask mask(3, true);
     mask.set(0, false);
-    for (const Terms<double>& terms : {Terms<double>{.on = Where::range(1, 2)}, Terms<double>{.active = &mask}}) {
+    for (const Terms<double>& terms : {Terms<double>{.on = Coordinates::range(1, 2)}, Terms<double>{.active = &mask}}) {
         const auto after = walked(rule::Sam<>{.base = {.rate = 0.1}, .radius = 0.2}, x, 1, terms);
         CHECK(after[0] == 1);
         CHECK(after[1] == doctest::Approx(-2 - 0.1 * (-2.2 + 0.5)));  // x0 was not moved for it
@@ -109,7 +109,7 @@ TEST_CASE("both blocks at one batch: each climbs along its own slope, both from 
         .v = {.base = {.rate = 0.1}, .radius = 0.2}, .u = {.base = {.rate = 0.3}, .radius = 0.2}};
     const auto after = on_bowl(x, [&](auto at, auto& w) {
         at.batch = 1;
-        order(at, w, Where::range(0, 1), Where::range(1, 3));
+        order(at, w, Coordinates::range(0, 1), Coordinates::range(1, 3));
     });
     CHECK(after[0] == 1);  // its slope is 0 there: nothing to climb
     CHECK(after[1] == doctest::Approx(-2 - 0.3 * (-2.2 + 0.5)));

@@ -60,14 +60,14 @@ TEST_CASE("a model that is served is tuned at the full rate") {
     struct {
         std::size_t round = 75, rounds = 100;
         bool serving = false;
-    } site;
+    } context;
     for (const auto decay : {Decay::linear, Decay::step, Decay::exponential, Decay::cosine}) {
         const Schedule schedule{.decay = decay, .every = 10};
-        site.serving = false;
-        CHECK(schedule.at(site) == schedule(75, 100));
-        CHECK(schedule.at(site) < 1);
-        site.serving = true;
-        CHECK(schedule.at(site) == 1);
+        context.serving = false;
+        CHECK(schedule.at(context) == schedule(75, 100));
+        CHECK(schedule.at(context) < 1);
+        context.serving = true;
+        CHECK(schedule.at(context) == 1);
     }
 }
 

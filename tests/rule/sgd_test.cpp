@@ -29,7 +29,7 @@ namespace {
 template <class R, std::size_t D>
 Vec<R> walked(OneSlope<R, D>& slope, const rule::Sgd& rule, Vec<R> x, std::size_t steps, const Terms<R>& terms = {},
               std::size_t round = 0, std::size_t rounds = 1) {
-    const auto at = slope.site(round, rounds);
+    const auto at = slope.context(round, rounds);
     auto step = walk(at, rule, terms);
     for (std::size_t i = 0; i < steps; ++i) step(x, at.everything());
     return x;
@@ -97,11 +97,12 @@ TEST_CASE("only the trainable, active group counts for the norm") {
     const Vec<double> origin{0, 0, 0};
     const double of_two = 1 / (5 + 1e-6), of_three = 1 / (13 + 1e-6);
     CHECK(distance(walked(slope, rule, origin, 1), {-3 * of_three, -4 * of_three, -12 * of_three}) < 1e-15);
-    CHECK(distance(walked(slope, rule, origin, 1, {.on = Where::range(0, 2)}), {-3 * of_two, -4 * of_two, 0}) < 1e-15);
+    CHECK(distance(walked(slope, rule, origin, 1, {.on = Coordinates::range(0, 2)}), {-3 * of_two, -4 * of_two, 0}) <
+          1e-15);
     Mask mask(3, true);
     mask.set(2, false);
     CHECK(distance(walked(slope, rule, origin, 1, {.active = &mask}), {-3 * of_two, -4 * of_two, 0}) < 1e-15);
-    Where ends = Where::range(0, 1);
+    Coordinates ends = Coordinates::range(0, 1);
     ends.add({2, 3});
     CHECK(distance(walked(slope, rule, origin, 1, {.on = ends, .active = &mask}), {-3 / (3 + 1e-6), 0, 0}) < 1e-15);
 }
@@ -115,7 +116,7 @@ TEST_CASE_TEMPLATE("frozen coordinates keep every bit under momentum and decay",
     }
     OneSlope<R, 40> slope(gradient);
     const rule::Sgd rule{.rate = 0.1, .momentum = 0.9, .weight_decay = 0.2, .clip = 3};
-    Where some = Where::range(3, 9);
+    Coordinates some = Coordinates::range(3, 9);
     some.add({21, 38});
     Mask mask(40, true);
     for (std::size_t j = 0; j < 40; j += 3) mask.set(j, false);
@@ -136,21 +137,22 @@ TEST_CASE_TEMPLATE("coordinates move alike whether all move or some", R, float, 
     OneSlope<R, 19> slope(gradient);
     const rule::Sgd rule{.rate = 0.1, .momentum = 0.9, .weight_decay = 0.2};
     const Vec<R> x(19, R(0.3));
-    const auto all = walked(slope, rule, x, 3), some = walked(slope, rule, x, 3, Terms<R>{.on = Where::range(4, 15)});
+    const auto all = walked(slope, rule, x, 3),
+               some = walked(slope, rule, x, 3, Terms<R>{.on = Coordinates::range(4, 15)});
     for (std::size_t j = 4; j < 15; ++j)
         CHECK(static_cast<double>(some[j]) == doctest::Approx(static_cast<double>(all[j])).epsilon(rounding<R>));
 }
 
 TEST_CASE("descend counts steps, examples and losses; an empty scope does not even look") {
     OneSlope<double, 2> slope({1, 1});
-    const auto at = slope.site();
+    const auto at = slope.context();
     Vec<double> x{2, 1};
     descend(at, x, at.epochs(3), rule::Sgd{.rate = 0.5});
     CHECK(slope.workspace().tally.steps == 3);
     CHECK(slope.workspace().tally.examples == 3);
     CHECK(slope.workspace().tally.loss == doctest::Approx(3 + 2 + 1));  // before each step
     CHECK(x == Vec<double>{0.5, -0.5});
-    descend(at, x, at.epochs(3), rule::Sgd{}, Terms<double>{.on = Where::none()});
+    descend(at, x, at.epochs(3), rule::Sgd{}, Terms<double>{.on = Coordinates::none()});
     CHECK(slope.workspace().tally.steps == 3);
     CHECK(x == Vec<double>{0.5, -0.5});
 }

@@ -25,23 +25,24 @@ constexpr double rounding = std::is_same_v<R, float> ? 1e-6 : 1e-15;  // a few o
 
 template <class R, std::size_t D>
 Vec<R> stepped(OneSlope<R, D>& slope, Vec<R> x, const Step<R>& s) {
-    const auto at = slope.site();
-    step(at, x, at.everything(), s);
+    const auto at = slope.context();
+    take_step(at, x, at.everything(), s);
     return x;
 }
 }  // namespace
 
-TEST_CASE_TEMPLATE("d = g + decay x + pull (x - toward) + also; v = momentum v + d; x -= rate v, by hand", R, float,
-                   double) {
+TEST_CASE_TEMPLATE("d = g + decay x + prox_weight (x - prox_center) + linear; v = momentum v + d; x -= rate v, by hand",
+                   R, float, double) {
     OneSlope<R, 2> slope({1, -2});
-    const Vec<R> x{1, 3}, toward{R(0.5), 5}, also{10, 20};
+    const Vec<R> x{1, 3}, prox_center{R(0.5), 5}, linear{10, 20};
     CHECK(distance(stepped(slope, x, Step<R>{.rate = 0.1}), {R(0.9), R(3.2)}) < rounding<R>);
     // pull 2: 2 (0.5, -2) = (1, -4)
-    CHECK(distance(stepped(slope, x, Step<R>{.terms = {.toward = toward, .pull = 2}, .rate = 0.1}), {R(0.8), R(3.6)}) <
+    CHECK(distance(stepped(slope, x, Step<R>{.terms = {.prox_center = prox_center, .prox_weight = 2}, .rate = 0.1}),
+                   {R(0.8), R(3.6)}) < rounding<R>);
+    CHECK(distance(stepped(slope, x, Step<R>{.terms = {.linear = linear}, .rate = 0.1}), {R(-0.1), R(1.2)}) <
           rounding<R>);
-    CHECK(distance(stepped(slope, x, Step<R>{.terms = {.also = also}, .rate = 0.1}), {R(-0.1), R(1.2)}) < rounding<R>);
     Vec<R> velocity{2, 4};
-    const Step<R> all{.terms = {.toward = toward, .pull = 2, .also = also},
+    const Step<R> all{.terms = {.prox_center = prox_center, .prox_weight = 2, .linear = linear},
                       .rate = 0.1,
                       .decay = 0.5,
                       .momentum = 0.5,
@@ -53,36 +54,43 @@ TEST_CASE_TEMPLATE("d = g + decay x + pull (x - toward) + also; v = momentum v +
 
 TEST_CASE_TEMPLATE("terms that are off change no bit", R, float, double) {
     OneSlope<R, 3> slope({0.3, -0.7, 0.11});
-    const Vec<R> x{R(0.1), R(0.2), R(0.3)}, toward{9, 9, 9};
+    const Vec<R> x{R(0.1), R(0.2), R(0.3)}, prox_center{9, 9, 9};
     const auto plain = stepped(slope, x, Step<R>{.rate = 0.1});
-    CHECK(same_bits(stepped(slope, x, Step<R>{.terms = {.toward = toward, .pull = 0}, .rate = 0.1}), plain));
-    CHECK(
-        same_bits(stepped(slope, x, Step<R>{.terms = {.toward = x, .pull = 4}, .rate = 0.1}), plain));  // already there
+    CHECK(same_bits(stepped(slope, x, Step<R>{.terms = {.prox_center = prox_center, .prox_weight = 0}, .rate = 0.1}),
+                    plain));
+    CHECK(same_bits(stepped(slope, x, Step<R>{.terms = {.prox_center = x, .prox_weight = 4}, .rate = 0.1}),
+                    plain));  // already there
     const Mask all(3, true);
     CHECK(distance(stepped(slope, x, Step<R>{.terms = {.active = &all}, .rate = 0.1}), plain) < rounding<R>);
-    CHECK_FALSE(same_bits(stepped(slope, x, Step<R>{.terms = {.toward = toward, .pull = 0.1}, .rate = 0.1}), plain));
+    CHECK_FALSE(same_bits(
+        stepped(slope, x, Step<R>{.terms = {.prox_center = prox_center, .prox_weight = 0.1}, .rate = 0.1}), plain));
     CHECK(same_bits(stepped(slope, x, Step<R>{.rate = 0}), x));
 }
 
 TEST_CASE("clipping scales the gradient only, not pull, also or decay") {
     OneSlope<double, 2> slope({30, 40});
-    const Vec<double> x{1, 1}, toward{0, 0}, also{7, 8};
+    const Vec<double> x{1, 1}, prox_center{0, 0}, linear{7, 8};
     const double k = 5 / (50 + 1e-6);
-    const auto got =
-        stepped(slope, x,
-                Step<double>{.terms = {.toward = toward, .pull = 2, .also = also}, .rate = 0.1, .decay = 1, .clip = 5});
+    const auto got = stepped(slope, x,
+                             Step<double>{.terms = {.prox_center = prox_center, .prox_weight = 2, .linear = linear},
+                                          .rate = 0.1,
+                                          .decay = 1,
+                                          .clip = 5});
     CHECK(distance(got, {1 - 0.1 * (30 * k + 1 + 2 + 7), 1 - 0.1 * (40 * k + 1 + 2 + 8)}) < 1e-15);
 }
 
 TEST_CASE("with a scope, pull and also act inside it only") {
     OneSlope<double, 4> slope({1, 1, 1, 1});
-    const Vec<double> x{1, 2, 3, 4}, toward{0, 0, 0, 0}, also{1, 1, 1, 1};
+    const Vec<double> x{1, 2, 3, 4}, prox_center{0, 0, 0, 0}, linear{1, 1, 1, 1};
     Mask mask(4, true);
     mask.set(2, false);
-    const auto got = stepped(
-        slope, x,
-        Step<double>{.terms = {.on = Where::range(1, 4), .active = &mask, .toward = toward, .pull = 1, .also = also},
-                     .rate = 0.5});
+    const auto got = stepped(slope, x,
+                             Step<double>{.terms = {.on = Coordinates::range(1, 4),
+                                                    .active = &mask,
+                                                    .prox_center = prox_center,
+                                                    .prox_weight = 1,
+                                                    .linear = linear},
+                                          .rate = 0.5});
     CHECK(got == Vec<double>{1, 0, 3, 1});
 }
 
@@ -90,17 +98,18 @@ TEST_CASE("every kernel set makes the same step, up to its rounding") {
     std::vector<double> gradient(70);
     for (std::size_t j = 0; j < 70; ++j) gradient[j] = 0.01 * static_cast<double>(j) - 0.3;
     OneSlope<float, 70> slope(gradient);
-    const Vec<float> x(70, 0.5f), toward(70, -0.25f), also(70, 0.125f);
+    const Vec<float> x(70, 0.5f), prox_center(70, -0.25f), linear(70, 0.125f);
     Vec<float> expected;
     support::for_each_kernel_set([&](auto) {
         Vec<float> velocity(70, 0.75f);
-        const auto got = stepped(slope, x,
-                                 Step<float>{.terms = {.toward = toward, .pull = 0.3, .also = also},
-                                             .rate = 0.1,
-                                             .decay = 0.2,
-                                             .clip = 1,
-                                             .momentum = 0.9,
-                                             .velocity = &velocity});
+        const auto got =
+            stepped(slope, x,
+                    Step<float>{.terms = {.prox_center = prox_center, .prox_weight = 0.3, .linear = linear},
+                                .rate = 0.1,
+                                .decay = 0.2,
+                                .clip = 1,
+                                .momentum = 0.9,
+                                .velocity = &velocity});
         if (expected.empty()) expected = got;
         CHECK(distance(got, expected) < 1e-6);  // fused multiply-adds round once instead of twice
         CHECK(distance(got, x) > 1e-3);
@@ -116,7 +125,7 @@ TEST_CASE("a mask's runs of ones move as its coordinates do one by one, across w
     for (const std::size_t j : {0u, 5u, 6u, 63u, 64u, 100u, 128u, 190u}) mask.set(j, false);
     const Vec<double> x(d, 0.5);
     const auto got =
-        stepped(slope, x, Step<double>{.terms = {.on = Where::range(3, 197), .active = &mask}, .rate = 0.5});
+        stepped(slope, x, Step<double>{.terms = {.on = Coordinates::range(3, 197), .active = &mask}, .rate = 0.5});
     for (std::size_t j = 0; j < d; ++j) {
         const bool moves = j >= 3 && j < 197 && mask[j];
         CHECK(got[j] == (moves ? 0.5 - 0.5 * gradient[j] : 0.5));
@@ -134,7 +143,7 @@ namespace {
 struct Fusing : support::Slope<double, 2> {
     mutable int fused = 0;
     bool fuses(const Step<double>& s) const { return s.clip == 0; }
-    double step(Out<double> x, const Batch<double>&, const Step<double>& s) const {
+    double fused_step(Out<double> x, const Batch<double>&, const Step<double>& s) const {
         ++fused;
         for (double& v : x) v = s.rate;
         return 42;
@@ -148,12 +157,12 @@ TEST_CASE("a model that fuses is asked first, and used when it says yes") {
     const auto pool = data::Dataset::regression({1, 1}, {0});
     const std::array<Index, 1> ids{0};
     Workspace<double> workspace;
-    const Site<Fusing> at{.model = &model, .examples = &pool.examples(), .ids = ids, .workspace = &workspace};
+    const Context<Fusing> at{.model = &model, .examples = &pool.examples(), .ids = ids, .workspace = &workspace};
     Vec<double> x{1, 1};
-    CHECK(step(at, x, at.everything(), {.rate = 0.25}) == 42);
+    CHECK(take_step(at, x, at.everything(), {.rate = 0.25}) == 42);
     CHECK(x == Vec<double>{0.25, 0.25});
     CHECK(model.fused == 1);
-    CHECK(step(at, x, at.everything(), {.rate = 0.25, .clip = 9}) == 0.5);
+    CHECK(take_step(at, x, at.everything(), {.rate = 0.25, .clip = 9}) == 0.5);
     CHECK(x == Vec<double>{0, 0});
     CHECK(model.fused == 1);
 }

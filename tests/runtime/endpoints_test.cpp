@@ -270,16 +270,16 @@ struct SendsHalf {
     static constexpr Offers offers{};
     fold::Mean fold{};
     template <class M>
-    auto open(const Site<M>&, Vec<real<M>> w0, std::size_t) const {
+    auto open(const Context<M>&, Vec<real<M>> w0, std::size_t) const {
         w0.resize(w0.size() / 2);
         return Shared<fold::Mean, real<M>>{std::move(w0)};
     }
     template <class M>
-    auto visit(const Site<M>& at, Vec<real<M>> half, Nothing&) const {
+    auto visit(const Context<M>& at, Vec<real<M>> half, Nothing&) const {
         return up(at, std::move(half));
     }
     template <class M>
-    auto serve(const Site<M>& at, const Vec<real<M>>&, Nothing) const {
+    auto serve(const Context<M>& at, const Vec<real<M>>&, Nothing) const {
         return plain(at, *at.initial);
     }
 };
@@ -324,7 +324,7 @@ TEST_CASE_TEMPLATE("quorum: every subset of five, every quorum, streamed and kep
                     for (const auto& up : ups) rows.push_back(row_of(up));
                     auto expected = before;
                     Nothing none;
-                    fold_rows(fold::Mean{}, ends.server.hub(), expected, Rows<R>(rows), none);
+                    fold_rows(fold::Mean{}, ends.server.context(), expected, Rows<R>(rows), none);
                     // The same mean along another tree: weights are renormalised over who is present.
                     CHECK(support::distance(ends.server.state().w, expected) <
                           (std::is_same_v<R, float> ? 1e-6 : 1e-12));
@@ -474,7 +474,7 @@ struct Faulty {
     using Client = TwoModels<>::Client<R>;
 
     template <class M>
-    auto visit(const Site<M>& at, Vec<real<M>> w, Client<real<M>>& me) const {
+    auto visit(const Context<M>& at, Vec<real<M>> w, Client<real<M>>& me) const {
         const bool hit = fault && fault->victim == static_cast<int>(at.id);
         if (hit && fault->when == When::before) throw std::domain_error("client " + std::to_string(at.id));
         auto upload = inner.visit(at, std::move(w), me);
@@ -536,7 +536,7 @@ struct Reckless {
     using Memory = rule::Sgd::Memory<R>;
 
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
                 Memory<real<M>>& memory) const {
         auto rule = sane;
         if (at.id == victim && at.round >= from) rule.rate = 1e20;
@@ -695,7 +695,7 @@ TEST_CASE("a stateless client's batches of two rounds are drawn apart also where
         FedAvg<>::Client<float> state;
         detail::start_streams(state, round);
         Workspace<float> workspace;
-        const auto all = setup.site(data[0], 0, round, workspace).stream(state.cursor, 40);
+        const auto all = setup.context(data[0], 0, round, workspace).stream(state.cursor, 40);
         std::set<std::vector<Index>> seen;
         for (const auto b : all) seen.emplace(b.ids().begin(), b.ids().end());
         return seen;

@@ -160,10 +160,10 @@ TEST_CASE("several labels: loss, accuracy a label and areas are those of a loop"
         for (std::size_t i = 0; i < batch.size(); ++i) {
             for (std::size_t c = 0; c < 2; ++c) {
                 const double p = std::exp(static_cast<double>(log_p[2 * i + c]));
-                loss -= std::log(batch.marked(i, c) ? p : 1 - p) / 2;
-                right += (p > 0.5) == batch.marked(i, c) ? 0.5 : 0;
+                loss -= std::log(batch.in_class(i, c) ? p : 1 - p) / 2;
+                right += (p > 0.5) == batch.in_class(i, c) ? 0.5 : 0;
                 for (std::size_t j = 0; j < batch.size(); ++j)
-                    if (batch.marked(i, c) && !batch.marked(j, c)) {
+                    if (batch.in_class(i, c) && !batch.in_class(j, c)) {
                         wins[c] += log_p[2 * i + c] > log_p[2 * j + c];
                         pairs[c] += 1;
                     }

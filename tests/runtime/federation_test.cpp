@@ -122,7 +122,7 @@ TEST_CASE("streamed and kept uploads agree where numbers are too small to be nor
 TEST_CASE("cohorts larger than what is lifted abreast: any order of arrival, from any thread, with some who never come") {
     using Quadratic = support::Quadratic<double, 40>;
     constexpr std::size_t seats = 21;  // two groups of eight and one of five
-    static_assert(seats > 2 * abreast<fold::Mean>);
+    static_assert(seats > 2 * lift_width<fold::Mean>);
     const auto uploads = [] {
         std::vector<Up<double>> all(seats);
         Stream draw(Key{17});
@@ -164,8 +164,8 @@ TEST_CASE("cohorts larger than what is lifted abreast: any order of arrival, fro
 namespace {
 // Counts who came, 256 neighbours at once.
 struct Headcount {
-    static constexpr auto offers = offer::streams | offer::abreast;
-    static constexpr std::size_t abreast = 256;
+    static constexpr auto offers = offer::streams | offer::lift_width;
+    static constexpr std::size_t lift_width = 256;
     template <class R>
     struct Sum {
         double came = 0;
@@ -183,11 +183,11 @@ struct Headcount {
         into.came += other.came;
     }
     template <class M>
-    void finish(const Site<M>&, Vec<real<M>>& w, const Sum<real<M>>& sum, Nothing&) const {
+    void finish(const Context<M>&, Vec<real<M>>& w, const Sum<real<M>>& sum, Nothing&) const {
         w[0] = sum.came;
     }
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         w[0] = static_cast<double>(rows.size());
     }
 };
@@ -402,12 +402,12 @@ TEST_CASE("a pull needs something to pull to") {
     const auto data = toy_data();
     const Setup<FedAvg<>, Net> setup({}, {}, usual);
     Workspace<float> workspace;
-    const auto at = setup.site(data[0], 0, 0, workspace);
+    const auto at = setup.context(data[0], 0, 0, workspace);
     auto w = setup.initial;
-    CHECK_THROWS_WITH_AS(descend(at, w, at.epochs(1), rule::Sgd{}, {.pull = 0.5}),
-                         "Terms: a pull needs `toward`, the vector that it pulls to", ConfigError);
+    CHECK_THROWS_WITH_AS(descend(at, w, at.epochs(1), rule::Sgd{}, {.prox_weight = 0.5}),
+                         "Terms: a pull needs `prox_center`, the vector that it pulls to", ConfigError);
     CHECK(same_bits(w, setup.initial));
-    CHECK_NOTHROW(descend(at, w, at.epochs(1), rule::Sgd{}, {.toward = setup.initial, .pull = 0.5}));
+    CHECK_NOTHROW(descend(at, w, at.epochs(1), rule::Sgd{}, {.prox_center = setup.initial, .prox_weight = 0.5}));
 }
 
 TEST_CASE("a round in which nobody is sampled changes nothing and is recorded") {

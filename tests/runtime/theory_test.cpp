@@ -40,7 +40,8 @@ Federation<Alt, M> federation(M model, std::size_t batch = 1, std::size_t rounds
 
 std::vector<SplitPoint<double>> points(std::initializer_list<std::array<double, 2>> all) {
     std::vector<SplitPoint<double>> out;
-    for (const auto& [u, v] : all) out.push_back({Vec<double>{u, v}, Where::range(1, 2), Where::range(0, 1)});
+    for (const auto& [u, v] : all)
+        out.push_back({Vec<double>{u, v}, Coordinates::range(1, 2), Coordinates::range(0, 1)});
     return out;
 }
 
@@ -124,8 +125,8 @@ TEST_CASE("block norms of a form in five numbers, and of the same form with the 
     const Federation<Alt, Form> run{Form{}, three_clients, Alt{}, {.batch = 1}, Vec<double>(5, 0.3)};
     std::vector<SplitPoint<double>> at, exchanged;
     for (int k = 0; k < 3; ++k) {
-        at.push_back({Vec<double>(5, 0.3), Where::range(3, 5), Where::range(0, 3)});
-        exchanged.push_back({Vec<double>(5, 0.3), Where::range(0, 3), Where::range(3, 5)});
+        at.push_back({Vec<double>(5, 0.3), Coordinates::range(3, 5), Coordinates::range(0, 3)});
+        exchanged.push_back({Vec<double>(5, 0.3), Coordinates::range(0, 3), Coordinates::range(3, 5)});
     }
     const auto c = theory_constants(run, std::span<const SplitPoint<double>>(at));
     CHECK(c.l_u == doctest::Approx(4).epsilon(exact));

@@ -62,11 +62,14 @@ double step_error() {
     const auto ids = first_ids(13);
     const auto w64 = initial_parameters(exact, Key{3});
     const auto run = [&]<class T>(const auto& model, T*) {
-        Vec<T> w(w64.begin(), w64.end()), toward(w.size(), T(0.01)), velocity(w.size());
+        Vec<T> w(w64.begin(), w64.end()), prox_center(w.size(), T(0.01)), velocity(w.size());
         const Batch<T> batch(data.examples(), ids);
-        const Step<T> step{.terms = {.toward = toward, .pull = 0.5}, .rate = 0.1, .decay = 0.01, .momentum = 0.9,
+        const Step<T> step{.terms = {.prox_center = prox_center, .prox_weight = 0.5},
+                           .rate = 0.1,
+                           .decay = 0.01,
+                           .momentum = 0.9,
                            .velocity = &velocity};
-        for (int i = 0; i < 5; ++i) model.step(w, batch, step);
+        for (int i = 0; i < 5; ++i) model.fused_step(w, batch, step);
         return std::vector<double>(w.begin(), w.end());
     };
     const auto a = run(ours, static_cast<R*>(nullptr)), b = run(exact, static_cast<double*>(nullptr));

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 
 #include <support/coupled.hpp>
 #include <support/quadratic.hpp>
@@ -14,15 +14,15 @@
 namespace tessera::support {
 
 template <class M>
-class Bench {
+class QuadraticVisit {
 public:
-    explicit Bench(const std::vector<Parabola>& examples, std::size_t batch = 0, Vec<double> initial = {0, 0},
-                   M model = {})
+    explicit QuadraticVisit(const std::vector<Parabola>& examples, std::size_t batch = 0, Vec<double> initial = {0, 0},
+                            M model = {})
         : data_(quadratic_data({examples})), batch_(batch), initial_(std::move(initial)), model_(model) {}
-    Bench(const Bench&) = delete;
-    Bench& operator=(const Bench&) = delete;
+    QuadraticVisit(const QuadraticVisit&) = delete;
+    QuadraticVisit& operator=(const QuadraticVisit&) = delete;
 
-    Site<M> site() {
+    Context<M> context() {
         const auto share = data_[0];
         return {.model = &model_,
                 .examples = share.examples,

@@ -33,7 +33,7 @@ struct ByHand {
     };
 
     template <class M>
-    auto visit(const Site<M>& at, Vec<float> w, Client<float>& me) const {
+    auto visit(const Context<M>& at, Vec<float> w, Client<float>& me) const {
         const auto received = w;
         for (std::size_t j = begin; j < end; ++j) w[j] = me.v.empty() ? (*at.initial)[j] : me.v[j - begin];
         Vec<float> g(w.size());
@@ -73,7 +73,7 @@ bool is_by_hand(const Me& method, const ByHand& by_hand) {
     for (int r = 0; r < 5; ++r) {
         named.round(sample::Uniform{4});
         plain.round(sample::Uniform{4});
-        const Where u = off(method.own, M{});
+        const Coordinates u = off(method.own, M{});
         if (!same_bits(named.server().w, gather(plain.server().w, u))) return false;
         for (Id k = 0; k < 6; ++k)
             if (!same_bits(named.client(k).v, plain.client(k).v)) return false;

@@ -62,7 +62,7 @@ struct Place {
           mask(random_mask(M::parameters, density, seed)),
           whole(masked(mask, initial_parameters(model, Key{7}))), packed(packed_of(mask, whole)) {}
     Batch<R> batch(const Key* draw = nullptr) const { return Batch<R>(data.examples(), ids, {}, draw); }
-    Site<M> site(std::size_t size) {
+    Context<M> context(std::size_t size) {
         return {.model = &model, .examples = &data.examples(), .ids = ids, .key = Key{1}, .batch = size,
                 .workspace = &space};
     }
@@ -97,7 +97,7 @@ void check_against_dense(std::size_t examples, double density, Arithmetic how, s
 template <class Q, class Objective, class M>
 Vec<real<M>> trained(Place<M>& at, const Objective& objective, Vec<real<M>> x, std::size_t batch, std::size_t epochs,
                      const Q& rule, const Terms<real<M>>& terms = {}) {
-    const auto here = at.site(batch);
+    const auto here = at.context(batch);
     descend(here.with(objective), x, here.epochs(epochs), rule, terms);
     return x;
 }

@@ -20,7 +20,7 @@ public:
     OneClient(const OneClient&) = delete;
     OneClient& operator=(const OneClient&) = delete;
 
-    Site<Quadratic<double, D>> site() {
+    Context<Quadratic<double, D>> context() {
         const auto share = data_[0];
         return {.model = &model_, .examples = share.examples, .ids = share.train, .key = Key{7}, .batch = batch_,
                 .initial = &initial_, .workspace = &workspace_};
@@ -32,14 +32,14 @@ public:
     Vec<double> mean(const Prior& prior, Vec<double>& w, const Personal<double>& me) {
         Vec<double> mu(w.size());
         Cursor cursor;
-        for (const auto b : local_steps(site(), cursor, 1, prior)) prior(site(), w, b, me, mu);
+        for (const auto b : local_steps(context(), cursor, 1, prior)) prior(context(), w, b, me, mu);
         return mu;
     }
     // Dmu(w)' v
     template <class Prior>
     Vec<double> pulled_back(const Prior& prior, const Vec<double>& w, const Personal<double>& me, Vec<double> v) {
         Cursor cursor;
-        for (const auto b : local_steps(site(), cursor, 1, prior)) prior.pull_back(site(), w, b, me, v);
+        for (const auto b : local_steps(context(), cursor, 1, prior)) prior.pull_back(context(), w, b, me, v);
         return v;
     }
 

@@ -22,9 +22,9 @@ public:
         layer_.infer(spec_);
         const std::size_t batch = x_.size() / in.size();
         y_.assign(batch * spec_.out.size(), unwritten);
-        notes_.assign(batch * spec_.notes + spec_.batch_notes, unwritten);
+        saved_.assign(batch * spec_.saved + spec_.batch_saved, unwritten);
         pass_.on = &nn::backend_for<R>();
-        pass_.batch = pass_.noted = batch;
+        pass_.batch = pass_.saved_rows = batch;
         pass_.training = draw != nullptr;
         if (draw) pass_.key = *draw;
         layer_.forward(pass());
@@ -53,15 +53,15 @@ private:
         p.w = w_.data();
         p.xs[0] = p.rows.matrix = x_.data();
         p.y = y_.data();
-        p.notes = notes_.data();
-        p.batch_notes = p.notes + p.batch * spec_.notes;
+        p.saved = saved_.data();
+        p.batch_saved = p.saved + p.batch * spec_.saved;
         return p;
     }
 
     L layer_;
     nn::Spec spec_;
     nn::Pass<R> pass_;
-    std::vector<R> w_, x_, y_, notes_;
+    std::vector<R> w_, x_, y_, saved_;
 };
 
 }  // namespace tessera::support

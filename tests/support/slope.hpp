@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 #include <tessera/data/dataset.hpp>
 
 namespace tessera::support {
@@ -46,7 +46,7 @@ public:
     OneSlope(const OneSlope&) = delete;
     OneSlope& operator=(const OneSlope&) = delete;
 
-    Site<Slope<R, D>> site(std::size_t round = 0, std::size_t rounds = 1) {
+    Context<Slope<R, D>> context(std::size_t round = 0, std::size_t rounds = 1) {
         return {.model = &model_,
                 .examples = &pool_.examples(),
                 .ids = ids_,

@@ -25,15 +25,15 @@ struct TwoModels {
     };
 
     template <class M>
-    auto visit(const Site<M>& at, Vec<real<M>> w, Client<real<M>>& me) const {
+    auto visit(const Context<M>& at, Vec<real<M>> w, Client<real<M>>& me) const {
         const auto received = w;
         start(me.v, received);
         descend(at, w, at.epochs(1), local);
-        descend(at, me.v, at.epochs(1, Pass::own), local, {.toward = received, .pull = pull});
+        descend(at, me.v, at.epochs(1, Pass::own), local, {.prox_center = received, .prox_weight = pull});
         return up(at, std::move(w));
     }
     template <class M>
-    auto serve(const Site<M>& at, Vec<real<M>> w, Client<real<M>> me) const {
+    auto serve(const Context<M>& at, Vec<real<M>> w, Client<real<M>> me) const {
         return plain(at, start(me.v, w));
     }
 };

@@ -24,7 +24,7 @@ consteval bool model_is_spelt() {
     if constexpr (StatesOffers<M>) {
         static_assert(agrees<M>(FusedModel<M>, offer::fused),
                       "tessera::Model: a model that lists `fused` in `offers` has `bool fuses(step) const` and `double "
-                      "step(x, batch, step) const`, and no other has; is one misspelt?");
+                      "fused_step(x, batch, step) const`, and no other has; is one misspelt?");
         static_assert(
             agrees<M>(InitializedModel<M>, offer::initialize),
             "tessera::Model: a model that lists `initialize` in `offers` has `void initialize(x, key) const`, "

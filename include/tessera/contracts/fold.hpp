@@ -3,15 +3,15 @@
 // coordinate that a client does not own reads "unchanged".
 //
 // A fold is one of
-//   plain      void fold(hub, w, rows, memory) const
+//   plain      void fold(context, w, rows, memory) const
 //   linear     a plain one that offers `streams`: template <class R> struct Sum; lift(row, w, sum),
-//              add(sum, other), finish(hub, w, sum, memory). Partial sums are added along one fixed tree
+//              add(sum, other), finish(context, w, sum, memory). Partial sums are added along one fixed tree
 //              over cohort positions, so the cohort need not be kept and the bits are those of fold(). One that
-//              adds up neighbours at once says how many, a power of two, `static constexpr std::size_t abreast`,
+//              adds up neighbours at once says how many, a power of two, `static constexpr std::size_t lift_width`,
 //              and has lift(rows, w, sum) too: for the rows of so many positions, along the same tree.
-//   decorator  a member `inner`, and void around(hub, w, memory, inward) const, where inward(to) lets the
+//   decorator  a member `inner`, and void around(context, w, memory, fold_inner) const, where fold_inner(to) lets the
 //              inner fold move `to`. Streams if its inner fold does. Its Memory has a member `inner`.
-//              One that also reads the uploads takes them after w, around(hub, w, rows, memory, inward),
+//              One that also reads the uploads takes them after w, around(context, w, rows, memory, fold_inner),
 //              and keeps the cohort until the round closes.
 // and lists what else it offers (core/offers.hpp): that it streams, understands masks, hides clients, what it asks of
 // the server before round one (`check`), how long its memory may be (`keeps`).
@@ -24,9 +24,9 @@
 #include <string_view>
 #include <type_traits>
 
+#include <tessera/contracts/context.hpp>
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/policy.hpp>
-#include <tessera/contracts/site.hpp>
 #include <tessera/core/form.hpp>
 
 namespace tessera {
@@ -43,15 +43,15 @@ using Rows = std::span<const Row<R>>;
 
 namespace detail {
 template <class R>
-struct Inward {  // stands for the engine's callable when a decorator is checked
+struct FoldInner {  // stands for the engine's callable when a decorator is checked
     void operator()(Vec<R>&) const {}
 };
 }  // namespace detail
 
 template <class F, class M>
-concept PlainFold = std::copyable<F> && requires(const F fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows,
-                                                 memory_t<F, real<M>>& memory) {
-    { fold.fold(hub, w, rows, memory) } -> std::same_as<void>;
+concept PlainFold = std::copyable<F> && requires(const F fold, const Context<M>& context, Vec<real<M>>& w,
+                                                 Rows<real<M>> rows, memory_t<F, real<M>>& memory) {
+    { fold.fold(context, w, rows, memory) } -> std::same_as<void>;
 };
 
 namespace detail {
@@ -64,16 +64,16 @@ concept WrapsFold = std::copyable<F> && requires(const F fold, memory_t<F, real<
 
 // A decorator that reads the uploads themselves.
 template <class F, class M>
-concept RowDecorator = detail::WrapsFold<F, M> && requires(const F fold, const Site<M>& hub, Vec<real<M>>& w,
+concept RowDecorator = detail::WrapsFold<F, M> && requires(const F fold, const Context<M>& context, Vec<real<M>>& w,
                                                            Rows<real<M>> rows, memory_t<F, real<M>>& memory) {
-    { fold.around(hub, w, rows, memory, detail::Inward<real<M>>{}) } -> std::same_as<void>;
+    { fold.around(context, w, rows, memory, detail::FoldInner<real<M>>{}) } -> std::same_as<void>;
 };
 template <class F, class M>
-concept FoldDecorator = RowDecorator<F, M> || (detail::WrapsFold<F, M> && requires(const F fold, const Site<M>& hub,
-                                                                                   Vec<real<M>>& w,
-                                                                                   memory_t<F, real<M>>& memory) {
-    { fold.around(hub, w, memory, detail::Inward<real<M>>{}) } -> std::same_as<void>;
-});
+concept FoldDecorator =
+    RowDecorator<F, M> || (detail::WrapsFold<F, M> && requires(const F fold, const Context<M>& context, Vec<real<M>>& w,
+                                                               memory_t<F, real<M>>& memory) {
+        { fold.around(context, w, memory, detail::FoldInner<real<M>>{}) } -> std::same_as<void>;
+    });
 
 namespace detail {
 template <class F, class M>
@@ -84,11 +84,11 @@ consteval bool is_fold() {
 }
 template <class F, class M>
 consteval bool can_stream() {
-    return requires(const F fold, const Site<M>& hub, Vec<real<M>>& w, const Row<real<M>>& row,
+    return requires(const F fold, const Context<M>& context, Vec<real<M>>& w, const Row<real<M>>& row,
                     typename F::template Sum<real<M>>& sum, memory_t<F, real<M>>& memory) {
         fold.lift(row, w, sum);
         fold.add(sum, sum);
-        fold.finish(hub, w, sum, memory);
+        fold.finish(context, w, sum, memory);
     };
 }
 template <class F, class M>
@@ -113,25 +113,25 @@ consteval bool hides() {
 }
 // Reads, here or further in, what the fold inside it is to hide.
 template <class F, class M>
-consteval bool peeks() {
+consteval bool reads_hidden_rows() {
     if constexpr (FoldDecorator<F, M> && !PlainFold<F, M>) {
         using Inner = std::remove_cvref_t<decltype(F::inner)>;
-        return (RowDecorator<F, M> && hides<Inner>()) || peeks<Inner, M>();
+        return (RowDecorator<F, M> && hides<Inner>()) || reads_hidden_rows<Inner, M>();
     } else {
         return false;
     }
 }
 template <class F>
 consteval std::size_t lifts() {
-    if constexpr (offers_of<F>().has(offer::abreast)) return F::abreast;
+    if constexpr (offers_of<F>().has(offer::lift_width)) return F::lift_width;
     else if constexpr (offers_of<F>().has(offer::streams)) return 1;
     else if constexpr (requires { &F::inner; }) return lifts<std::remove_cvref_t<decltype(F::inner)>>();
     else return 1;
 }
 template <class F, class M>
 consteval bool lifts_so_many() {
-    if constexpr (offers_of<F>().has(offer::abreast))
-        return F::abreast > 0 && (F::abreast & (F::abreast - 1)) == 0 &&
+    if constexpr (offers_of<F>().has(offer::lift_width))
+        return F::lift_width > 0 && (F::lift_width & (F::lift_width - 1)) == 0 &&
                requires(const F fold, Rows<real<M>> rows, const Vec<real<M>>& w,
                         typename F::template Sum<real<M>>& sum) { fold.lift(rows, w, sum); };
     else if constexpr (requires { &F::inner; }) return lifts_so_many<std::remove_cvref_t<decltype(F::inner)>, M>();
@@ -153,19 +153,21 @@ concept Fold = detail::is_fold<F, M>();
 
 namespace detail {
 template <class F, class M>
-concept FoldUnlessConst = !Fold<F, M> && requires(F fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows,
-                                                  memory_t<F, real<M>>& memory) { fold.fold(hub, w, rows, memory); };
+concept FoldUnlessConst =
+    !Fold<F, M> && requires(F fold, const Context<M>& context, Vec<real<M>>& w, Rows<real<M>> rows,
+                            memory_t<F, real<M>>& memory) { fold.fold(context, w, rows, memory); };
 }  // namespace detail
 
 namespace detail {
 
 struct FoldNames {
-    int lift, masked, hides_clients, whole_rows, streams, abreast, check, cohort_key, keeps;
+    int lift, masked, hides_clients, whole_rows, streams, lift_width, check, cohort_key, keeps;
 };
 template <class F> concept names_lift = !requires { &Probed<F, FoldNames>::lift; };
 template <class F> concept names_masked = !requires { &Probed<F, FoldNames>::masked; };
 template <class F> concept names_hides_clients = !requires { &Probed<F, FoldNames>::hides_clients; };
-template <class F> concept names_abreast = !requires { &Probed<F, FoldNames>::abreast; };
+template <class F>
+concept names_lift_width = !requires { &Probed<F, FoldNames>::lift_width; };
 template <class F> concept names_check = !requires { &Probed<F, FoldNames>::check; };
 template <class F> concept names_cohort_key = !requires { &Probed<F, FoldNames>::cohort_key; };
 template <class F> concept names_keeps = !requires { &Probed<F, FoldNames>::keeps; };
@@ -198,8 +200,8 @@ consteval bool fold_is_spelt() {
         static_assert(!names_masked<F> && !names_hides_clients<F>,
                       "tessera::Fold: `masked` and `hides_clients` are no members: list them in `offers`");
         static_assert(
-            agrees<F>(names_abreast<F>, offer::abreast),
-            "tessera::Fold: `abreast` must be a member and be listed in `offers`, or neither; is it misspelt?");
+            agrees<F>(names_lift_width<F>, offer::lift_width),
+            "tessera::Fold: `lift_width` must be a member and be listed in `offers`, or neither; is it misspelt?");
         static_assert(agrees<F>(names_check<F>, offer::check),
                       "tessera::Fold: `check` must be a member and be listed in `offers`, or neither; is it misspelt?");
         static_assert(agrees<F>(names_cohort_key<F>, offer::cohort_key),
@@ -221,22 +223,26 @@ consteval bool fold_is_spelt() {
 template <class F, class M>
 consteval bool check_fold() {
     static_assert(detail::fold_is_spelt<F>());
-    constexpr bool forgets_const = detail::FoldUnlessConst<F, M>, folds = Fold<F, M>, peeks = detail::peeks<F, M>();
+    constexpr bool forgets_const = detail::FoldUnlessConst<F, M>, folds = Fold<F, M>,
+                   reads_hidden_rows = detail::reads_hidden_rows<F, M>();
     static_assert(!forgets_const,
                   "tessera::Fold: `fold` must be const and return nothing; what it changes belongs in `template <class "
                   "R> struct Memory`");
-    static_assert(forgets_const || folds,
-                  "tessera::Fold: an aggregator needs `void fold(site, w, rows, memory) const` (and, if it remembers, "
-                  "`template <class R> struct Memory`)");
+    static_assert(
+        forgets_const || folds,
+        "tessera::Fold: an aggregator needs `void fold(context, w, rows, memory) const` (and, if it remembers, "
+        "`template <class R> struct Memory`)");
     constexpr bool streams = !detail::offers_of<F>().has(offer::streams) || detail::can_stream<F, M>();
     static_assert(!folds || streams,
                   "tessera::Fold: a fold that streams needs `template <class R> struct Sum`, `lift(row, w, sum)`, "
-                  "`add(sum, other)` and `finish(site, w, sum, memory)`, all const");
+                  "`add(sum, other)` and `finish(context, w, sum, memory)`, all const");
     constexpr bool lifts = detail::lifts_so_many<F, M>();
-    static_assert(!folds || lifts,
-                  "tessera::Fold: `abreast` must be a power of two, and a fold that says it needs `void lift(rows, w, "
-                  "sum) const` for so many neighbours");
-    static_assert(!peeks, "tessera::Fold: a decorator that reads the rows cannot go around a fold that hides clients");
+    static_assert(
+        !folds || lifts,
+        "tessera::Fold: `lift_width` must be a power of two, and a fold that says it needs `void lift(rows, w, "
+        "sum) const` for so many neighbours");
+    static_assert(!reads_hidden_rows,
+                  "tessera::Fold: a decorator that reads the rows cannot go around a fold that hides clients");
     return true;
 }
 
@@ -256,7 +262,7 @@ using sum_t = typename detail::SumOf<F, R>::type;
 
 // How many neighbours of the cohort a linear fold lifts at once.
 template <class F>
-inline constexpr std::size_t abreast = detail::lifts<F>();
+inline constexpr std::size_t lift_width = detail::lifts<F>();
 
 namespace detail {
 // Running statistics are averaged and nothing else: a decorator leaves them as the fold inside it made them. One that
@@ -279,30 +285,29 @@ struct KeptBuffers {
 
 // The engine's calls, which see through decorators.
 template <class F, class M>
-void fold_rows(const F& fold, const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows,
+void fold_rows(const F& fold, const Context<M>& context, Vec<real<M>>& w, Rows<real<M>> rows,
                memory_t<F, real<M>>& memory) {
-    if constexpr (PlainFold<F, M>)
-        fold.fold(hub, w, rows, memory);
+    if constexpr (PlainFold<F, M>) fold.fold(context, w, rows, memory);
     else {
-        detail::KeptBuffers<M> buffers{hub.model->layout()};
-        const auto inward = [&](Vec<real<M>>& to) {
-            fold_rows(fold.inner, hub, to, rows, memory.inner);
+        detail::KeptBuffers<M> buffers{context.model->layout()};
+        const auto fold_inner = [&](Vec<real<M>>& to) {
+            fold_rows(fold.inner, context, to, rows, memory.inner);
             buffers.keep(to);
         };
-        if constexpr (RowDecorator<F, M>) fold.around(hub, w, rows, memory, inward);
-        else fold.around(hub, w, memory, inward);
+        if constexpr (RowDecorator<F, M>) fold.around(context, w, rows, memory, fold_inner);
+        else fold.around(context, w, memory, fold_inner);
         buffers.put(w);
     }
 }
 // Before round one, of every fold in a policy or method: w is what the server folds.
 template <class P, class M>
-void check_hub(const P& all, const Site<M>& hub, const Vec<real<M>>& w) {
+void check_context(const P& all, const Context<M>& context, const Vec<real<M>>& w) {
     detail::for_each_policy(all, [&]<class Q>(const Q& policy) {
         if constexpr (detail::offers_of<Q>().has(offer::check)) {
-            constexpr bool of_fold = requires { policy.check(hub, w); };
+            constexpr bool of_fold = requires { policy.check(context, w); };
             constexpr bool of_scope = requires { policy.check(Layout{}); };
-            static_assert(of_fold || of_scope, "tessera::Fold: check must be callable as check(site, w) const");
-            if constexpr (of_fold) policy.check(hub, w);
+            static_assert(of_fold || of_scope, "tessera::Fold: check must be callable as check(context, w) const");
+            if constexpr (of_fold) policy.check(context, w);
         }
     });
 }
@@ -327,10 +332,11 @@ void lift_row(const F& fold, const Row<real<M>>& row, const Vec<real<M>>& w, sum
     if constexpr (detail::offers_of<F>().has(offer::streams)) fold.lift(row, w, sum);
     else lift_row<M>(fold.inner, row, w, sum);
 }
-// The rows of `abreast` neighbours, fewer where the cohort ends. If there are several, weight 0 says that nobody came.
+// The rows of `lift_width` neighbours, fewer where the cohort ends. If there are several, weight 0 says that nobody
+// came.
 template <class M, class F>
 void lift_rows(const F& fold, Rows<real<M>> rows, const Vec<real<M>>& w, sum_t<F, real<M>>& sum) {
-    if constexpr (abreast<F> == 1) lift_row<M>(fold, rows[0], w, sum);
+    if constexpr (lift_width<F> == 1) lift_row<M>(fold, rows[0], w, sum);
     else if constexpr (requires { fold.lift(rows, w, sum); }) fold.lift(rows, w, sum);
     else lift_rows<M>(fold.inner, rows, w, sum);
 }
@@ -340,14 +346,13 @@ void add_sums(const F& fold, sum_t<F, R>& into, const sum_t<F, R>& other) {
     else add_sums<R>(fold.inner, into, other);
 }
 template <class F, class M>
-void finish_sum(const F& fold, const Site<M>& hub, Vec<real<M>>& w, const sum_t<F, real<M>>& sum,
+void finish_sum(const F& fold, const Context<M>& context, Vec<real<M>>& w, const sum_t<F, real<M>>& sum,
                 memory_t<F, real<M>>& memory) {
-    if constexpr (requires { fold.finish(hub, w, sum, memory); })
-        fold.finish(hub, w, sum, memory);
+    if constexpr (requires { fold.finish(context, w, sum, memory); }) fold.finish(context, w, sum, memory);
     else {
-        detail::KeptBuffers<M> buffers{hub.model->layout()};
-        fold.around(hub, w, memory, [&](Vec<real<M>>& to) {
-            finish_sum(fold.inner, hub, to, sum, memory.inner);
+        detail::KeptBuffers<M> buffers{context.model->layout()};
+        fold.around(context, w, memory, [&](Vec<real<M>>& to) {
+            finish_sum(fold.inner, context, to, sum, memory.inner);
             buffers.keep(to);
         });
         buffers.put(w);

@@ -3,9 +3,9 @@
 // vector of their own. A gate that reads the raw example has
 //
 //   Vec<Segment> segments(routes) const                         its parameters; they start as a model's would
-//   void operator()(routes, psi, batch, q0, notes) const        writes q0[i * blocks + j]
-//   void pull_back(routes, psi, batch, q0, notes, dq0, dpsi)    dpsi = gradient of sum dq0 q0; const
-//   std::size_t notes(routes) const                             offered: numbers an example from the call to pull_back
+//   void operator()(routes, psi, batch, q0, saved) const        writes q0[i * blocks + j]
+//   void pull_back(routes, psi, batch, q0, saved, dq0, dpsi)    dpsi = gradient of sum dq0 q0; const
+//   std::size_t saved(routes) const                             offered: numbers an example from the call to pull_back
 //   double forward_flops(routes) const                             offered: what asking it about one example costs
 //
 // One that reads what the branches hold (a recurrent net's states, features) has, in place of the last three,
@@ -38,23 +38,24 @@ concept PulledGate = requires(const G gate, const Routes& routes, In<R> in, cons
 };
 
 template <class G>
-std::size_t notes_of(const G& gate, const Routes& routes) {
-    if constexpr (offers_of<G>().has(offer::notes)) return gate.notes(routes);
+std::size_t saved_of(const G& gate, const Routes& routes) {
+    if constexpr (offers_of<G>().has(offer::saved)) return gate.saved(routes);
     else return 0;
 }
 
 struct GateNames {
-    int notes, forward_flops;
+    int saved, forward_flops;
 };
-template <class G> concept names_notes = !requires { &Probed<G, GateNames>::notes; };
+template <class G>
+concept names_saved = !requires { &Probed<G, GateNames>::saved; };
 template <class G> concept names_forward_flops = !requires { &Probed<G, GateNames>::forward_flops; };
 
 template <class G>
 consteval bool gate_is_spelt() {
     static_assert(policy_is_spelt<G>());
     if constexpr (StatesOffers<G>) {
-        static_assert(agrees<G>(names_notes<G>, offer::notes),
-                      "tessera::Gate: `notes` must be a member and be listed in `offers`, or neither; is it misspelt?");
+        static_assert(agrees<G>(names_saved<G>, offer::saved),
+                      "tessera::Gate: `saved` must be a member and be listed in `offers`, or neither; is it misspelt?");
         static_assert(agrees<G>(names_forward_flops<G>, offer::forward_flops),
                       "tessera::Gate: `forward_flops` must be a member and be listed in `offers`, or neither; is it "
                       "misspelt?");
@@ -83,10 +84,10 @@ consteval bool check_gate() {
                   "tessera::Gate: a gate needs `Vec<Segment> segments(routes) const`, which names its parameters");
     constexpr bool calls = !shaped || called, pulls = !shaped || !called || pulled;
     static_assert(calls,
-                  "tessera::Gate: a gate needs `void operator()(routes, psi, batch, q0, notes) const`, which writes "
+                  "tessera::Gate: a gate needs `void operator()(routes, psi, batch, q0, saved) const`, which writes "
                   "q0 of every example and block");
     static_assert(pulls,
-                  "tessera::Gate: a gate needs `void pull_back(routes, psi, batch, q0, notes, dq0, dpsi) const`, which "
+                  "tessera::Gate: a gate needs `void pull_back(routes, psi, batch, q0, saved, dq0, dpsi) const`, which "
                   "writes the gradient of sum dq0 q0 with respect to psi");
     return Gate<G, R>;
 }

@@ -110,10 +110,11 @@ consteval bool takes_fits() {
     using R = real<M>;
     if constexpr (offers_of<Me>().has(offer::takes)) {
         constexpr bool callable =
-            requires(const Me& me, const Site<M>& at, const down_t<Me, R>& received, const client_t<Me, R>& state) {
+            requires(const Me& me, const Context<M>& at, const down_t<Me, R>& received, const client_t<Me, R>& state) {
                 { me.takes(at, received, state) } -> std::same_as<bool>;
             };
-        static_assert(callable, "tessera::Method: takes must be callable as bool takes(site, received, client) const");
+        static_assert(callable,
+                      "tessera::Method: takes must be callable as bool takes(context, received, client) const");
         return callable;
     } else if constexpr (WrapsMethod<Me> && !SharesDownload<Me, M>) {
         constexpr bool owed = somewhere_offers<inner_t<Me>>(offer::takes) && !offers_of<Me>().has(offer::decode);
@@ -140,8 +141,8 @@ using plain_down_t =
 // Why this client cannot read a download, whose numbers are finite; "" if it can. `sent` is the form of what the
 // method sends of its first state.
 template <class Me, class M>
-std::string download_fault(const Me& me, const Site<M>& at, const down_t<Me, real<M>>& received,
-                                          const client_t<Me, real<M>>& state, const Form& sent) {
+std::string download_fault(const Me& me, const Context<M>& at, const down_t<Me, real<M>>& received,
+                           const client_t<Me, real<M>>& state, const Form& sent) {
     if constexpr (offers_of<Me>().has(offer::takes)) {
         return me.takes(at, received, state) ? "" : "its lengths are not those of what it sends to this client";
     } else if constexpr (SharesDownload<Me, M>) {
@@ -162,17 +163,17 @@ template <class Me, class M>
 consteval bool keeps_fits() {
     using State = client_t<Me, real<M>>;
     if constexpr (offers_of<Me>().has(offer::keeps)) {
-        constexpr bool callable = requires(const Me& me, const Site<M>& at, const State& state) {
+        constexpr bool callable = requires(const Me& me, const Context<M>& at, const State& state) {
             { me.keeps(at, state, std::size_t{}) } -> std::same_as<bool>;
         };
-        static_assert(callable, "tessera::Method: keeps must be callable as bool keeps(site, client, length) const");
+        static_assert(callable, "tessera::Method: keeps must be callable as bool keeps(context, client, length) const");
         return callable;
     } else if constexpr (SharesClient<Me, real<M>>) {
         return keeps_fits<inner_t<Me>, M>();
     } else {
         static_assert(
             grows_by_numbers<State>(),
-            "tessera::Method: a Client with lists, masks or vectors of integers needs `bool keeps(site, client, "
+            "tessera::Method: a Client with lists, masks or vectors of integers needs `bool keeps(context, client, "
             "length) const`, which says whether one that was read from a file can be right");
         return grows_by_numbers<State>();
     }
@@ -180,7 +181,7 @@ consteval bool keeps_fits() {
 
 // Whether a state may be this client's. `length` is of a download that is one vector, else of the model.
 template <class Me, class M>
-bool keeps_state(const Me& me, const Site<M>& at, const client_t<Me, real<M>>& state, std::size_t length) {
+bool keeps_state(const Me& me, const Context<M>& at, const client_t<Me, real<M>>& state, std::size_t length) {
     if (!all_finite(state)) return false;
     if constexpr (offers_of<Me>().has(offer::keeps)) return me.keeps(at, state, length);
     else if constexpr (SharesClient<Me, real<M>>) return keeps_state<inner_t<Me>, M>(inner_of(me), at, state, length);

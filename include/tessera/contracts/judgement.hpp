@@ -121,7 +121,7 @@ void judge_classes(const Batch<R>& batch, In<R> predictions, Judgement& to) {
 
 // predictions: log-probabilities, each class for itself.
 template <class R>
-void judge_marks(const Batch<R>& batch, In<R> predictions, Judgement& to) {
+void judge_multi_hot(const Batch<R>& batch, In<R> predictions, Judgement& to) {
     if (batch.size() == 0) return;
     const std::size_t classes = predictions.size() / batch.size();
     if (batch.examples().classes != classes)
@@ -131,7 +131,7 @@ void judge_marks(const Batch<R>& batch, In<R> predictions, Judgement& to) {
         std::size_t right = 0;
         for (std::size_t c = 0; c < classes; ++c) {
             const double yes = static_cast<double>(predictions[i * classes + c]);
-            const bool marked = batch.marked(i, c);
+            const bool marked = batch.in_class(i, c);
             // A probability that rounds to 1 is not taken as certainty: its opposite would be infinitely wrong.
             loss -= marked ? yes : std::log(std::max(-std::expm1(yes), 1e-38));
             const bool is_right = marked == (yes > std::log(0.5)) && std::isfinite(yes);
@@ -168,7 +168,7 @@ template <class R>
 void judge_as_labelled(const Batch<R>& batch, In<R> predictions, Judgement& to) {
     const Examples& e = batch.examples();
     if (e.labels) return judge_classes(batch, predictions, to);
-    if (e.marks) return judge_marks(batch, predictions, to);
+    if (e.multi_hot) return judge_multi_hot(batch, predictions, to);
     if (!e.targets) throw ConfigError("judging: these examples have neither classes nor marks nor targets");
     judge_targets(batch, predictions, [](double miss) { return miss * miss / 2; }, to);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Method: a plain struct with four verbs and the holes it has.
 //
-//   send(server, id)            -> what travels down          default: server.w
-//   visit(site, received, me&)  -> what goes up               compulsory
-//   merge(hub, server&, ups)    moves the server              default: this->fold over the uploads
-//   serve(site, received, me)   -> predict(batch, out)        default: the model with what was received
-//   open(hub, w0, clients)      -> the server's first state   default: {w0}
+//   send(server, id)               -> what travels down          default: server.w
+//   visit(context, received, me&)  -> what goes up               compulsory
+//   merge(context, server&, ups)   moves the server              default: this->fold over the uploads
+//   serve(context, received, me)   -> predict(batch, out)        default: the model with what was received
+//   open(context, w0, clients)     -> the server's first state   default: {w0}
 //
 // `Server<R>` and `Client<R>` declare what is kept. A verb that is left to its default must be listed:
 //   static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
@@ -34,9 +34,9 @@
 #include <type_traits>
 #include <utility>
 
+#include <tessera/contracts/context.hpp>
 #include <tessera/contracts/fold.hpp>
 #include <tessera/contracts/policy.hpp>
-#include <tessera/contracts/site.hpp>
 #include <tessera/core/form.hpp>
 #include <tessera/core/offers.hpp>
 
@@ -58,7 +58,7 @@ struct Up {
     double weight = 1;
 };
 template <class M>
-Up<real<M>> up(const Site<M>& at, Vec<real<M>> x, Weigh by = Weigh::samples) {
+Up<real<M>> up(const Context<M>& at, Vec<real<M>> x, Weigh by = Weigh::samples) {
     return {std::move(x), at.weight(by)};
 }
 template <class Fold, class R>
@@ -75,7 +75,7 @@ struct Plain {
     void operator()(const Batch<real<M>>& b, Out<real<M>> out) const { model->predict(parameters, b, out); }
 };
 template <class M>
-Plain<M> plain(const Site<M>& at, Vec<real<M>> parameters) {
+Plain<M> plain(const Context<M>& at, Vec<real<M>> parameters) {
     return {at.model, std::move(parameters)};
 }
 
@@ -326,15 +326,15 @@ auto& state_within(State& state) {
 }  // namespace detail
 
 template <class Me, class M>
-server_t<Me, real<M>> open_at(const Me& me, const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) {
+server_t<Me, real<M>> open_at(const Me& me, const Context<M>& context, Vec<real<M>> w0, std::size_t clients) {
     if constexpr (detail::names_open<Me>) {
-        constexpr bool callable = requires { server_t<Me, real<M>>(me.open(hub, std::move(w0), clients)); };
+        constexpr bool callable = requires { server_t<Me, real<M>>(me.open(context, std::move(w0), clients)); };
         static_assert(callable,
-                      "tessera::Method: open must be callable as open(site, w0, clients) const and return Server");
-        if constexpr (callable) return me.open(hub, std::move(w0), clients);
+                      "tessera::Method: open must be callable as open(context, w0, clients) const and return Server");
+        if constexpr (callable) return me.open(context, std::move(w0), clients);
         else return {};
     } else if constexpr (detail::WrapsMethod<Me>) {
-        return open_at<detail::inner_t<Me>, M>(detail::inner_of(me), hub, std::move(w0), clients);
+        return open_at<detail::inner_t<Me>, M>(detail::inner_of(me), context, std::move(w0), clients);
     } else if constexpr (requires { server_t<Me, real<M>>{std::move(w0)}; }) {
         return {std::move(w0)};
     } else {
@@ -365,7 +365,7 @@ template <class Me, class R>
 using down_t = decltype(send_to<Me, R>(std::declval<const Me&>(), std::declval<const server_t<Me, R>&>(), Id{}));
 
 template <class Me, class M>
-auto visit_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, client_t<Me, real<M>>& state) {
+auto visit_at(const Me& me, const Context<M>& at, down_t<Me, real<M>> received, client_t<Me, real<M>>& state) {
     if constexpr (detail::misfits<down_t<Me, real<M>>>) {
         return detail::Misfit{};
     } else if constexpr (!detail::names_visit<Me>) {
@@ -375,9 +375,8 @@ auto visit_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, cli
         else return detail::Misfit{};
     } else {
         constexpr bool callable = requires { me.visit(at, std::move(received), state); };
-        static_assert(callable,
-                      "tessera::Method: visit must be callable as visit(site, received, Client&) const and return what "
-                      "goes up");
+        static_assert(callable, "tessera::Method: visit must be callable as visit(context, received, Client&) const "
+                                "and return what goes up");
         if constexpr (callable) {
             constexpr bool gives = !std::is_void_v<decltype(me.visit(at, std::move(received), state))>;
             static_assert(gives, "tessera::Method: visit must return what goes up (Nothing{} if nothing does)");
@@ -389,7 +388,7 @@ auto visit_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, cli
     }
 }
 template <class Me, class M>
-using up_t = decltype(visit_at<Me, M>(std::declval<const Me&>(), std::declval<const Site<M>&>(),
+using up_t = decltype(visit_at<Me, M>(std::declval<const Me&>(), std::declval<const Context<M>&>(),
                                       std::declval<down_t<Me, real<M>>>(), std::declval<client_t<Me, real<M>>&>()));
 
 namespace detail {
@@ -401,10 +400,10 @@ consteval bool merge_fits() {
     if constexpr (misfits<Upload>) {
         return false;
     } else if constexpr (names_merge<Me>) {
-        constexpr bool callable = requires(const Me& me, const Site<M>& hub, State& server,
-                                           std::span<const Upload> ups) { me.merge(hub, server, ups); };
+        constexpr bool callable = requires(const Me& me, const Context<M>& context, State& server,
+                                           std::span<const Upload> ups) { me.merge(context, server, ups); };
         static_assert(callable,
-                      "tessera::Method: merge must be callable as merge(site, Server&, span<const Upload>) const");
+                      "tessera::Method: merge must be callable as merge(context, Server&, span<const Upload>) const");
         return callable;
     } else if constexpr (WrapsMethod<Me>) {
         constexpr bool shares = std::is_same_v<State, server_t<inner_t<Me>, real<M>>>;
@@ -438,11 +437,11 @@ consteval bool serve_fits() {
     if constexpr (misfits<Down>) {
         return false;
     } else if constexpr (names_serve<Me>) {
-        constexpr bool callable = requires(const Me& me, const Site<M>& at, Down received, State state) {
+        constexpr bool callable = requires(const Me& me, const Context<M>& at, Down received, State state) {
             me.serve(at, std::move(received), std::move(state));
         };
         static_assert(callable,
-                      "tessera::Method: serve must be callable as serve(site, received, Client) const and return "
+                      "tessera::Method: serve must be callable as serve(context, received, Client) const and return "
                       "predict(batch, out)");
         return callable;
     } else if constexpr (WrapsMethod<Me>) {
@@ -457,21 +456,22 @@ consteval bool serve_fits() {
 }  // namespace detail
 
 template <class Me, class M>
-void merge_at(const Me& me, const Site<M>& hub, server_t<Me, real<M>>& server, std::span<const up_t<Me, M>> ups) {
+void merge_at(const Me& me, const Context<M>& context, server_t<Me, real<M>>& server,
+              std::span<const up_t<Me, M>> ups) {
     if constexpr (!detail::merge_fits<Me, M>()) {
     } else if constexpr (detail::names_merge<Me>) {
-        me.merge(hub, server, ups);
+        me.merge(context, server, ups);
     } else if constexpr (detail::WrapsMethod<Me>) {
-        merge_at<detail::inner_t<Me>, M>(detail::inner_of(me), hub, server, ups);
+        merge_at<detail::inner_t<Me>, M>(detail::inner_of(me), context, server, ups);
     } else {
         const auto rows = rows_of(ups);
-        fold_rows(me.fold, hub, server.w, Rows<real<M>>(rows), server.fold);
+        fold_rows(me.fold, context, server.w, Rows<real<M>>(rows), server.fold);
     }
 }
 
 // Client state comes by value: evaluation, also with adaptation, cannot disturb training.
 template <class Me, class M>
-auto serve_at(const Me& me, const Site<M>& at, down_t<Me, real<M>> received, client_t<Me, real<M>> state) {
+auto serve_at(const Me& me, const Context<M>& at, down_t<Me, real<M>> received, client_t<Me, real<M>> state) {
     if constexpr (!detail::serve_fits<Me, M>()) {
     } else if constexpr (detail::names_serve<Me>) {
         return me.serve(at, std::move(received), std::move(state));

@@ -57,11 +57,11 @@ consteval bool check_model() {
 // What a method asks of a step. A field enters only when two methods need it and it acts per coordinate.
 template <class R>
 struct Terms {
-    Where on{};                    // coordinates that move
+    Coordinates on{};              // coordinates that move
     const Mask* active = nullptr;  // coordinates that exist
-    In<R> toward{};                // + pull * (x - toward)
-    double pull = 0;
-    In<R> also{};                  // + a fixed vector
+    In<R> prox_center{};           // + prox_weight * (x - prox_center)
+    double prox_weight = 0;
+    In<R> linear{};  // + a fixed vector
 };
 
 // What a rule adds to it. With momentum, `velocity` is the caller's and has the size of x.
@@ -77,7 +77,7 @@ template <class M>
 concept FusedModel =
     Model<M> && requires(const M model, Out<real<M>> x, const Batch<real<M>>& batch, const Step<real<M>>& step) {
         { model.fuses(step) } -> std::same_as<bool>;
-        { model.step(x, batch, step) } -> std::convertible_to<double>;
+        { model.fused_step(x, batch, step) } -> std::convertible_to<double>;
     };
 
 // Brings its own initial values; other models start from the torch default of their layout.

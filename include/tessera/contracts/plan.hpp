@@ -26,7 +26,7 @@ struct Candidate {
 };
 
 // How a round's clients were drawn, for whoever counts what the round tells about one of them.
-struct Cohort {
+struct Participation {
     bool each_by_itself = false;  // false: a client that stays away may leave its seat to another
     double rate = 1;              // the probability of each
 };
@@ -50,7 +50,7 @@ consteval bool sampler_is_spelt() {
 
 // A sampler that draws every client by itself offers `double each_by_itself() const`, with which probability.
 template <class S>
-Cohort cohort_of(const S& sampler) {
+Participation cohort_of(const S& sampler) {
     static_assert(detail::sampler_is_spelt<S>());
     if constexpr (detail::offers_of<S>().has(offer::each_by_itself)) return {true, sampler.each_by_itself()};
     else return {};

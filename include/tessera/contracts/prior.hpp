@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Prior: where a client's personal model is pulled to, mu = mu_i(w).
 //
-//   void operator()(site, w, batches, me, mu) const   writes mu, which has the size of w; may move w itself
+//   void operator()(context, w, batches, me, mu) const   writes mu, which has the size of w; may move w itself
 //
 // and lists in `offers` (core/offers.hpp), where it matters,
 //   draws            std::size_t draws() const: batches of a local step (1); the prox reads the last one
-//   pull_back        void pull_back(site, w, batches, me, v) const: v leaves as Dmu(w)' v
+//   pull_back        void pull_back(context, w, batches, me, v) const: v leaves as Dmu(w)' v
 //   starts_at_mean   the prox starts at mu unless told otherwise (at w)
 //   forgets          me.w_last is not read, so clients need not keep it
 //   natural          what is written is s = grad g*(mu), not mu
@@ -18,7 +18,7 @@
 #include <string_view>
 #include <utility>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 #include <tessera/core/offers.hpp>
 
 namespace tessera {
@@ -85,16 +85,16 @@ private:
 };
 
 template <class P, class M>
-concept Prior = std::copyable<P> &&
-                requires(const P prior, const Site<M>& at, Vec<real<M>>& w, const Drawn<real<M>>& batches,
-                         const Personal<real<M>>& me, Vec<real<M>>& mu) {
-                    { prior(at, w, batches, me, mu) } -> std::same_as<void>;
-                };
+concept Prior =
+    std::copyable<P> && requires(const P prior, const Context<M>& at, Vec<real<M>>& w, const Drawn<real<M>>& batches,
+                                 const Personal<real<M>>& me, Vec<real<M>>& mu) {
+        { prior(at, w, batches, me, mu) } -> std::same_as<void>;
+    };
 
 template <class P, class M>
 concept DifferentiablePrior =
     Prior<P, M> && detail::offers_of<P>().has(offer::pull_back) &&
-    requires(const P prior, const Site<M>& at, const Vec<real<M>>& w, const Drawn<real<M>>& batches,
+    requires(const P prior, const Context<M>& at, const Vec<real<M>>& w, const Drawn<real<M>>& batches,
              const Personal<real<M>>& me, Vec<real<M>>& v) { prior.pull_back(at, w, batches, me, v); };
 
 namespace detail {
@@ -133,7 +133,7 @@ consteval bool check_prior() {
     static_assert(detail::prior_is_spelt<P>());
     constexpr bool fits = Prior<P, M>;
     static_assert(fits,
-                  "tessera::Prior: a prior needs `void operator()(site, w, batches, me, mu) const`, which writes "
+                  "tessera::Prior: a prior needs `void operator()(context, w, batches, me, mu) const`, which writes "
                   "mu_i(w) into mu");
     return true;
 }
@@ -154,7 +154,7 @@ std::size_t draws_of(const P& prior) {
 }  // namespace detail
 
 template <class M, class P>
-LocalSteps<real<M>> local_steps(const Site<M>& at, Cursor& cursor, std::size_t steps, const P& prior) {
+LocalSteps<real<M>> local_steps(const Context<M>& at, Cursor& cursor, std::size_t steps, const P& prior) {
     const std::size_t each = detail::draws_of(prior);
     return {at.stream(cursor, steps * each), each};
 }

@@ -75,7 +75,7 @@ struct BudgetError : Error {
 template <class R>
 struct Clip {
     double norm = std::numeric_limits<double>::infinity();
-    Where on{};
+    Coordinates on{};
     const Mask* active = nullptr;
 
     double factor(double squared) const {

@@ -51,7 +51,7 @@ struct Routes {
 // What a pass leaves for the next one over the same batch and the same branches: a model may keep there whatever does
 // not depend on q0, which is all up to the first mix.
 template <class R>
-struct Kept {
+struct RoutedPrefix {
     Vec<R> numbers;
     bool holds = false;
 };
@@ -60,7 +60,7 @@ template <class R>
 class Routing {
 public:
     MixAt mix = MixAt::layer;
-    Kept<R>* kept = nullptr;
+    RoutedPrefix<R>* kept = nullptr;
 
     Routing() = default;
     Routing(const Routing&) = delete;

@@ -4,31 +4,31 @@
 
 #include <concepts>
 
+#include <tessera/contracts/context.hpp>
 #include <tessera/contracts/descender.hpp>
 #include <tessera/contracts/memory.hpp>
-#include <tessera/contracts/site.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
 
 namespace tessera {
 
 template <class Q, class M>
-concept Rule = std::copyable<Q> && requires(const Q rule, const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b,
-                                            const Terms<real<M>>& terms, memory_t<Q, real<M>>& memory) {
-    { rule.step(at, x, b, terms, memory) } -> std::convertible_to<double>;  // moves x, returns the batch's loss
-};
+concept Rule =
+    std::copyable<Q> && requires(const Q rule, const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b,
+                                 const Terms<real<M>>& terms, memory_t<Q, real<M>>& memory) {
+        { rule.step(at, x, b, terms, memory) } -> std::convertible_to<double>;  // moves x, returns the batch's loss
+    };
 
 namespace detail {
 template <class Q, class M>
-concept RuleUnlessConst = !Rule<Q, M> && requires(Q rule, const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b,
-                                                  const Terms<real<M>>& terms, memory_t<Q, real<M>>& memory) {
-    rule.step(at, x, b, terms, memory);
-};
+concept RuleUnlessConst = !Rule<Q, M> && requires(Q rule, const Context<M>& at, Vec<real<M>>& x,
+                                                  const Batch<real<M>>& b, const Terms<real<M>>& terms,
+                                                  memory_t<Q, real<M>>& memory) { rule.step(at, x, b, terms, memory); };
 }  // namespace detail
 
 // A rule whose steps are all alike: a gradient, and one Step with it. (Its velocity is the rule's own memory.)
 template <class Q, class M>
-concept PlainRule = requires(const Q rule, const Site<M>& at, const Terms<real<M>>& terms) {
+concept PlainRule = requires(const Q rule, const Context<M>& at, const Terms<real<M>>& terms) {
     { rule.plain(at, terms) } -> std::same_as<Step<real<M>>>;
 };
 
@@ -68,13 +68,13 @@ class Walk {
                   "tessera::Rule: `step` must be const and return the batch's loss; what it changes belongs in "
                   "`template <class R> struct Memory`");
     static_assert(detail::RuleUnlessConst<Q, M> || Rule<Q, M>,
-                  "tessera::Rule: a local rule needs `double step(site, x, batch, terms, memory) const` (and, if it "
+                  "tessera::Rule: a local rule needs `double step(context, x, batch, terms, memory) const` (and, if it "
                   "remembers, `template <class R> struct Memory`)");
 
 public:
-    Walk(const Site<M>& at, const Q& rule, const Terms<real<M>>& terms) : at_(at), rule_(rule), terms_(terms) {
-        if (terms.pull != 0 && terms.toward.empty())
-            throw ConfigError("Terms: a pull needs `toward`, the vector that it pulls to");
+    Walk(const Context<M>& at, const Q& rule, const Terms<real<M>>& terms) : at_(at), rule_(rule), terms_(terms) {
+        if (terms.prox_weight != 0 && terms.prox_center.empty())
+            throw ConfigError("Terms: a pull needs `prox_center`, the vector that it pulls to");
         if constexpr (CountedModel<M>) flops_ = at.model->forward_flops();
     }
 
@@ -92,7 +92,7 @@ public:
     }
 
 private:
-    Site<M> at_;
+    Context<M> at_;
     Q rule_;
     Terms<real<M>> terms_;
     memory_t<Q, real<M>> memory_{};
@@ -100,7 +100,7 @@ private:
 };
 
 template <Model M, class Q>
-Walk<M, Q> walk(const Site<M>& at, const Q& rule, const Terms<real<M>>& terms = {}) {
+Walk<M, Q> walk(const Context<M>& at, const Q& rule, const Terms<real<M>>& terms = {}) {
     if (auto* const other = Descender<real<M>>::here()) other->stays("a walk that the method takes step by step");
     return {at, rule, terms};
 }
@@ -109,7 +109,7 @@ namespace detail {
 
 // Whether somebody else has taken this walk (contracts/descender.hpp).
 template <Model M, class Q>
-bool descends_elsewhere(const Site<M>& at, Vec<real<M>>& x, const Batches<real<M>>& batches, const Q& rule,
+bool descends_elsewhere(const Context<M>& at, Vec<real<M>>& x, const Batches<real<M>>& batches, const Q& rule,
                         const Terms<real<M>>& terms) {
     auto* const other = Descender<real<M>>::here();
     if (!other || batches.size() == 0) return false;
@@ -140,7 +140,7 @@ bool descends_elsewhere(const Site<M>& at, Vec<real<M>>& x, const Batches<real<M
 }  // namespace detail
 
 template <Model M, class Q>
-void descend(const Site<M>& at, Vec<real<M>>& x, const Batches<real<M>>& batches, const Q& rule,
+void descend(const Context<M>& at, Vec<real<M>>& x, const Batches<real<M>>& batches, const Q& rule,
              const Terms<real<M>>& terms = {}) {
     if (terms.on.empty() || detail::descends_elsewhere(at, x, batches, rule, terms)) return;
     Walk<M, Q> step(at, rule, terms);

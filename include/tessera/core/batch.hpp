@@ -42,7 +42,7 @@ struct Examples {
     float shift = 0, scale = 1;
     const std::int32_t* labels = nullptr;  // classes of each example, when the task is classification
     const double* targets = nullptr;       // or its real targets
-    const std::uint8_t* marks = nullptr;   // or `classes` bytes an example, 1 for each class it belongs to, else 0
+    const std::uint8_t* multi_hot = nullptr;  // or `classes` bytes an example, 1 for each class it belongs to, else 0
     std::size_t labels_each = 1, targets_each = 1;
     std::size_t classes = 0;
     std::size_t words = 0;  // labels 1 .. words are words of a vocabulary, others its marks; 0: labels are classes
@@ -138,8 +138,8 @@ public:
         for (std::size_t i = 0; i < size(); ++i) n += labelled(i);
         return n;
     }
-    bool marked(std::size_t i, std::size_t c) const {  // whether it belongs to class c, of several
-        return examples_->marks[ids_[i] * examples_->classes + c] != 0;
+    bool in_class(std::size_t i, std::size_t c) const {  // whether it belongs to class c, of several
+        return examples_->multi_hot[ids_[i] * examples_->classes + c] != 0;
     }
     bool weighted() const { return !weights_.empty(); }
     In<R> weights() const { return weights_; }  // of all examples, or none

@@ -80,7 +80,7 @@ inline Fingerprint fingerprint(const Examples& e) {
     h.add(rows_fingerprint(e));
     h.word(e.classes);
     hash(e.labels, e.size * e.labels_each);
-    hash(e.marks, e.size * e.classes);
+    hash(e.multi_hot, e.size * e.classes);
     hash(e.targets, e.size * e.targets_each);
     if (e.labels_each != 1 || e.targets_each != 1)  // the same numbers cut otherwise are other examples
         for (const std::size_t each : {e.labels_each, e.targets_each}) h.word(each);

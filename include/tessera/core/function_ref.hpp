@@ -19,8 +19,8 @@ public:
         requires(!std::same_as<std::remove_cvref_t<F>, FunctionRef> && std::is_invocable_r_v<Result, F&, Arguments...>)
     FunctionRef(F&& f)
         : f_(&f), call_([](const void* self, Arguments... arguments) -> Result {
-              using Kept = std::remove_reference_t<F>;
-              return (*static_cast<Kept*>(const_cast<void*>(self)))(std::forward<Arguments>(arguments)...);
+              using Holder = std::remove_reference_t<F>;
+              return (*static_cast<Holder*>(const_cast<void*>(self)))(std::forward<Arguments>(arguments)...);
           }) {}
 
     Result operator()(Arguments... arguments) const { return call_(f_, std::forward<Arguments>(arguments)...); }

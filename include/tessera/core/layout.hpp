@@ -93,45 +93,45 @@ struct Range {
 
 // A set of coordinates as ranges, neighbours merged. The default means all of them. Up to 32 ranges stand in place, as
 // those of nearly every scope do; more of them in a block of the arena.
-class Where {
+class Coordinates {
 public:
-    constexpr Where() = default;
-    constexpr Where(const Where& other)
+    constexpr Coordinates() = default;
+    constexpr Coordinates(const Coordinates& other)
         : ranges_(other.ranges_), count_(other.count_), all_(other.all_), ascending_(other.ascending_) {
         if (!other.many_) return;
         many_ = block(room_ = count_);
         std::copy_n(other.many_, count_, many_);
     }
-    constexpr Where(Where&& other) noexcept
+    constexpr Coordinates(Coordinates&& other) noexcept
         : ranges_(other.ranges_),
           many_(std::exchange(other.many_, nullptr)),
           room_(other.room_),
           count_(std::exchange(other.count_, 0)),
           all_(other.all_),
           ascending_(other.ascending_) {}
-    constexpr Where& operator=(const Where& other) {
-        if (other.many_) return *this = Where(other);
+    constexpr Coordinates& operator=(const Coordinates& other) {
+        if (other.many_) return *this = Coordinates(other);
         if (many_) release();
         many_ = nullptr;
         take(other);
         return *this;
     }
-    constexpr Where& operator=(Where&& other) noexcept {
+    constexpr Coordinates& operator=(Coordinates&& other) noexcept {
         std::swap(many_, other.many_);
         std::swap(room_, other.room_);
         take(other);
         return *this;
     }
-    constexpr ~Where() {
+    constexpr ~Coordinates() {
         if (many_) release();
     }
-    static constexpr Where none() {
-        Where w;
+    static constexpr Coordinates none() {
+        Coordinates w;
         w.all_ = false;
         return w;
     }
-    static constexpr Where range(std::size_t begin, std::size_t end) {
-        Where w = none();
+    static constexpr Coordinates range(std::size_t begin, std::size_t end) {
+        Coordinates w = none();
         w.add({begin, end});
         return w;
     }
@@ -179,7 +179,7 @@ public:
     }
 
 private:
-    constexpr void take(const Where& other) {  // all but the block
+    constexpr void take(const Coordinates& other) {  // all but the block
         ranges_ = other.ranges_;
         count_ = other.count_;
         all_ = other.all_;
@@ -223,7 +223,7 @@ constexpr bool has_buffers(Layout layout) {
 }
 // f(range, of buffers) for what `on` selects of n coordinates, in order, cut where buffers begin and end.
 template <class F>
-constexpr void each_piece(const Where& on, Layout layout, std::size_t n, F&& f) {
+constexpr void each_piece(const Coordinates& on, Layout layout, std::size_t n, F&& f) {
     on.each(n, [&](Range r) {
         while (r.begin < r.end) {
             Range next{r.end, r.end};
@@ -278,8 +278,8 @@ struct Named {
 }  // namespace scope
 
 template <class Scope>
-constexpr Where select(Layout layout) {
-    Where w = Where::none();
+constexpr Coordinates select(Layout layout) {
+    Coordinates w = Coordinates::none();
     for (const auto& s : layout)
         if (Scope::selects(s)) w.add({s.offset, s.end()});
     return w;
@@ -294,7 +294,7 @@ constexpr bool may_find_nothing() {
 
 // The scope's coordinates in this model; a scope that finds nothing where something was meant does not compile.
 template <class Scope, class M>
-constexpr Where on(const M& model) {
+constexpr Coordinates on(const M& model) {
     if constexpr (requires { M::segments; }) {
         constexpr bool finds = detail::may_find_nothing<Scope>() || !select<Scope>(M::segments).empty();
         static_assert(finds, "tessera: this scope selects nothing in this model (is there no such layer?)");
@@ -303,14 +303,14 @@ constexpr Where on(const M& model) {
 }
 
 template <class R>
-Vec<R> gather(const Vec<R>& x, const Where& where) {
+Vec<R> gather(const Vec<R>& x, const Coordinates& where) {
     Vec<R> out;
     out.reserve(where.size(x.size()));
     where.each(x.size(), [&](Range r) { out.insert(out.end(), x.data() + r.begin, x.data() + r.end); });
     return out;
 }
 template <class R>
-void scatter(const Vec<R>& part, const Where& where, Vec<R>& x) {
+void scatter(const Vec<R>& part, const Coordinates& where, Vec<R>& x) {
     const R* from = part.data();
     where.each(x.size(), [&](Range r) {
         std::copy_n(from, r.size(), x.data() + r.begin);

@@ -33,12 +33,12 @@ inline constexpr Offers reads_rounds = bit(1);  // bool reads_rounds() const: ca
 
 // Of a method (contracts/method.hpp).
 inline constexpr Offers admits = bit(2);            // bool admits(server, from, upload) const: may an upload be merged
-inline constexpr Offers takes = bit(3);             // bool takes(site, received, client) const: may a download be read
-inline constexpr Offers keeps = bit(4);             // bool keeps(site, client, length) const: may it be a state;
-                                                    // of a fold, bool keeps(memory, w) const: may a memory be its own
+inline constexpr Offers takes = bit(3);  // bool takes(context, received, client) const: may a download be read
+inline constexpr Offers keeps = bit(4);  // bool keeps(context, client, length) const: may it be a state;
+                                         // of a fold, bool keeps(memory, w) const: may a memory be its own
 inline constexpr Offers holds = bit(5);             // bool holds(opened, server) const: may a state be the server's
 inline constexpr Offers global = bit(6);            // Vec<R> global(server, initial) const: the global model
-inline constexpr Offers global_at = bit(7);         // Vec<R> global_at(site, received, client) const: as a client sees
+inline constexpr Offers global_at = bit(7);  // Vec<R> global_at(context, received, client) const: as a client sees
 inline constexpr Offers no_global = bit(8);         // says that there is no global model
 inline constexpr Offers serves_global = bit(9);     // says that its own `serve` gives the server's model
 inline constexpr Offers serves_as_is = bit(10);     // says that its own `serve` trains nothing
@@ -56,19 +56,19 @@ inline constexpr Offers streams = bit(17);        // says that it is linear: Sum
 inline constexpr Offers masked = bit(18);         // says that it understands rows with masks
 inline constexpr Offers whole_rows = bit(19);     // says that it does not, though the fold inside it may
 inline constexpr Offers hides_clients = bit(20);  // says that it hides what any single client sent
-inline constexpr Offers abreast = bit(21);        // static constexpr std::size_t abreast: neighbours it lifts at once
-inline constexpr Offers check = bit(22);          // void check(hub, w) const: what it asks before round one;
-                                                  // of a rule alike; of a scope, void check(layout) const
+inline constexpr Offers lift_width = bit(21);  // static constexpr std::size_t lift_width: neighbours it lifts at once
+inline constexpr Offers check = bit(22);       // void check(context, w) const: what it asks before round one;
+                                               // of a rule alike; of a scope, void check(layout) const
 inline constexpr Offers cohort_key = bit(23);     // Key cohort_key(Key) const: the key that plans are drawn with
 
 // Of a rule, and of where noise comes from (contracts/private.hpp).
-inline constexpr Offers plain = bit(61);        // Step<R> plain(site, terms) const: what every step of a walk is
+inline constexpr Offers plain = bit(61);        // Step<R> plain(context, terms) const: what every step of a walk is
 inline constexpr Offers adds_noise = bit(24);   // says that its steps are private; it has `Sampling`
 inline constexpr Offers draws_noise = bit(25);  // says that it is a source: replayable(), words()
 
 // Of a prior and of a divergence (contracts/prior.hpp, contracts/divergence.hpp).
 inline constexpr Offers draws = bit(26);           // std::size_t draws() const: batches of a local step
-inline constexpr Offers pull_back = bit(27);       // void pull_back(site, w, batches, me, v) const
+inline constexpr Offers pull_back = bit(27);       // void pull_back(context, w, batches, me, v) const
 inline constexpr Offers starts_at_mean = bit(28);  // says that the prox starts at mu unless told otherwise
 inline constexpr Offers forgets = bit(29);         // says that me.w_last is not read
 inline constexpr Offers natural = bit(30);         // says that what it writes is s = grad g*(mu)
@@ -78,13 +78,13 @@ inline constexpr Offers euclidean = bit(31);       // says that g* is half the s
 inline constexpr Offers remarks = bit(63);  // std::vector<std::string> remarks() const: what to say of the last round
 
 // Of a gate (contracts/gate.hpp), a sampler (contracts/plan.hpp), a scope (core/scope.hpp).
-inline constexpr Offers notes = bit(32);           // std::size_t notes(routes) const: numbers an example that it keeps
+inline constexpr Offers saved = bit(32);           // std::size_t saved(routes) const: numbers an example that it keeps
 inline constexpr Offers each_by_itself = bit(33);  // double each_by_itself() const: the chance of each client
 inline constexpr Offers may_be_empty = bit(34);    // says that finding nothing is no mistake
 inline constexpr Offers has = bit(35);             // bool has(segment, client) const: of what it selects
 
 // Of a model (contracts/model.hpp and beside it).
-inline constexpr Offers fused = bit(36);          // fuses(step), step(x, batch, step)
+inline constexpr Offers fused = bit(36);          // fuses(step), fused_step(x, batch, step)
 inline constexpr Offers initialize = bit(37);     // initialize(x, key): its own first parameters
 inline constexpr Offers forward_flops = bit(38);  // forward_flops(): of one example; of a gate, forward_flops(routes)
 inline constexpr Offers input_width = bit(39);    // inputs, or input_width(): numbers an example
@@ -101,7 +101,8 @@ inline constexpr Offers blueprint = bit(62);      // Blueprint<R> blueprint() co
 inline constexpr Offers judge = bit(56);  // positions(), judge(batch, predictions, to), accepts(examples, labelled)
 
 // Of a layer (nn/layer.hpp).
-inline constexpr Offers step = bit(50);     // void step(pass, w, update) const: dx, then gradient and update at once
+inline constexpr Offers backward_update =
+    bit(50);  // void backward_update(pass, w, update) const: dx, then gradient and update at once
 inline constexpr Offers factors = bit(51);  // Factors<R> factors(pass, example, room) const: of its weight gradient
 inline constexpr Offers mixes = bit(53);    // mix_forward, mix_backward: as a block of routing it asks by itself
 inline constexpr Offers blocks = bit(61);   // blocks_forward, blocks_backward: the same on blocks of examples

@@ -182,8 +182,8 @@ private:
 }  // namespace scope
 
 template <Scope S>
-constexpr Where select(const S& scope, Layout layout) {
-    Where w = Where::none();
+constexpr Coordinates select(const S& scope, Layout layout) {
+    Coordinates w = Coordinates::none();
     for (const auto& s : layout)
         if (scope.selects(s)) w.add({s.offset, s.end()});
     return w;
@@ -191,20 +191,20 @@ constexpr Where select(const S& scope, Layout layout) {
 
 // The scope's coordinates in this model.
 template <Scope S, class M>
-Where on(const S& scope, const M& model) {
+Coordinates on(const S& scope, const M& model) {
     static_assert(detail::finds<S, M>(), "tessera: this scope selects nothing in this model (is there no such layer?)");
     const Layout layout = model.layout();
     static_assert(detail::scope_is_spelt<S>());
     if constexpr (detail::offers_of<S>().has(offer::check)) scope.check(layout);
-    const Where found = select(scope, layout);
+    const Coordinates found = select(scope, layout);
     if (found.empty() && !detail::may_find_nothing<S>())
         throw ConfigError("the scope selects nothing in this model, which has " + detail::segments_in_words(layout));
     return found;
 }
 // All others.
 template <Scope S, class M>
-Where off(const S& scope, const M& model) {
-    Where w = Where::none();
+Coordinates off(const S& scope, const M& model) {
+    Coordinates w = Coordinates::none();
     for (const auto& s : model.layout())
         if (!scope.selects(s)) w.add({s.offset, s.end()});
     return w;
@@ -212,19 +212,19 @@ Where off(const S& scope, const M& model) {
 
 // Those this client has, and those it lacks.
 template <Scope S, class M>
-Where on(const S& scope, const M& model, Id client) {
+Coordinates on(const S& scope, const M& model, Id client) {
     static_assert(detail::finds<S, M>(), "tessera: this scope selects nothing in this model (is there no such layer?)");
-    Where w = on(scope, model);
+    Coordinates w = on(scope, model);
     if constexpr (detail::offers_of<S>().has(offer::has)) {
-        w = Where::none();
+        w = Coordinates::none();
         for (const auto& s : model.layout())
             if (scope.selects(s) && scope.has(s, client)) w.add({s.offset, s.end()});
     }
     return w;
 }
 template <Scope S, class M>
-Where lacking(const S& scope, const M& model, Id client) {
-    Where w = Where::none();
+Coordinates lacking(const S& scope, const M& model, Id client) {
+    Coordinates w = Coordinates::none();
     if constexpr (detail::offers_of<S>().has(offer::has))
         for (const auto& s : model.layout())
             if (scope.selects(s) && !scope.has(s, client)) w.add({s.offset, s.end()});

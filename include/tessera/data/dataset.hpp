@@ -64,35 +64,35 @@ public:
     template <class T>
     static Dataset kept_by(std::shared_ptr<const void> keeper, std::span<const T> rows,
                            std::vector<std::int32_t> labels, std::size_t classes) {
-        struct Kept {
+        struct Holder {
             std::shared_ptr<const void> keeper;
             std::vector<std::int32_t> labels;
         };
-        auto kept = std::make_shared<Kept>(Kept{std::move(keeper), std::move(labels)});
+        auto kept = std::make_shared<Holder>(Holder{std::move(keeper), std::move(labels)});
         Dataset d = borrow(rows, kept->labels, classes);
         d.keep_ = std::move(kept);
         return d;
     }
     // Several classes an example, or none: `classes` marks for each row, 1 or 0.
     template <class T>
-    static Dataset multi_label(std::vector<T> rows, std::vector<std::uint8_t> marks, std::size_t classes) {
-        struct Kept {
+    static Dataset multi_label(std::vector<T> rows, std::vector<std::uint8_t> multi_hot, std::size_t classes) {
+        struct Holder {
             std::vector<T> rows;
-            std::vector<std::uint8_t> marks;
+            std::vector<std::uint8_t> multi_hot;
         };
-        detail::require(classes > 0 && marks.size() % classes == 0,
-                        "data::Dataset: " + std::to_string(marks.size()) + " marks are not " +
+        detail::require(classes > 0 && multi_hot.size() % classes == 0,
+                        "data::Dataset: " + std::to_string(multi_hot.size()) + " marks are not " +
                             std::to_string(classes) + " for each example");
-        detail::require(std::ranges::all_of(marks, [](std::uint8_t mark) { return mark <= 1; }),
+        detail::require(std::ranges::all_of(multi_hot, [](std::uint8_t mark) { return mark <= 1; }),
                         "data::Dataset: a mark must be 1 or 0");
-        auto kept = std::make_shared<Kept>(Kept{std::move(rows), std::move(marks)});
+        auto kept = std::make_shared<Holder>(Holder{std::move(rows), std::move(multi_hot)});
         Dataset d;
-        const std::size_t size = kept->marks.size() / classes;
+        const std::size_t size = kept->multi_hot.size() / classes;
         d.view_ = {.size = size,
                    .width = width_of(kept->rows.size(), size),
                    .storage = storage_of<T>,
                    .rows = kept->rows.data(),
-                   .marks = kept->marks.data(),
+                   .multi_hot = kept->multi_hot.data(),
                    .classes = classes};
         d.keep(std::move(kept));
         return d;
@@ -103,62 +103,63 @@ public:
         requires std::invocable<const Fetch&, std::size_t, std::span<float>>
     static Dataset from(Fetch fetch, std::size_t width, std::vector<std::int32_t> labels, std::size_t classes,
                         Recipe recipe = {}) {
-        struct Kept {
+        struct Holder {
             Fetch fetch;
             std::size_t width;
             std::vector<std::int32_t> labels;
             Recipe recipe;
         };
-        auto kept = std::make_shared<Kept>(Kept{std::move(fetch), width, std::move(labels), std::move(recipe)});
+        auto kept = std::make_shared<Holder>(Holder{std::move(fetch), width, std::move(labels), std::move(recipe)});
         Dataset d;
         d.view_ = {.size = kept->labels.size(),
                    .width = width,
                    .storage = Storage::callback,
                    .rows = kept.get(),
-                   .fetch = [](const void* self, std::size_t i, float* out) {
-                       const auto& k = *static_cast<const Kept*>(self);
-                       k.fetch(i, std::span<float>(out, k.width));
-                   },
+                   .fetch =
+                       [](const void* self, std::size_t i, float* out) {
+                           const auto& k = *static_cast<const Holder*>(self);
+                           k.fetch(i, std::span<float>(out, k.width));
+                       },
                    .labels = kept->labels.data(),
                    .classes = classes};
         d.check_labels();
         if constexpr (std::is_same_v<Recipe, Unknown>) d.keep(std::move(kept));
-        else d.keep(std::move(kept), [](const void* self) { return static_cast<const Kept*>(self)->recipe(); });
+        else d.keep(std::move(kept), [](const void* self) { return static_cast<const Holder*>(self)->recipe(); });
         return d;
     }
     // The examples of another dataset, whose rows fetch(i, out) makes on demand, as above.
     template <class Fetch, class Recipe>
         requires std::invocable<const Fetch&, std::size_t, std::span<float>>
     static Dataset reading(const Dataset& of, Fetch fetch, std::size_t width, Recipe recipe) {
-        struct Kept {
+        struct Holder {
             Dataset of;
             Fetch fetch;
             std::size_t width;
             Recipe recipe;
         };
-        auto kept = std::make_shared<Kept>(Kept{of, std::move(fetch), width, std::move(recipe)});
+        auto kept = std::make_shared<Holder>(Holder{of, std::move(fetch), width, std::move(recipe)});
         Dataset d;
         d.view_ = of.view_;
         d.view_.width = width;
         d.view_.storage = Storage::callback;
         d.view_.rows = kept.get();
         d.view_.fetch = [](const void* self, std::size_t i, float* out) {
-            const auto& k = *static_cast<const Kept*>(self);
+            const auto& k = *static_cast<const Holder*>(self);
             k.fetch(i, std::span<float>(out, k.width));
         };
         d.view_.shift = 0;
         d.view_.scale = 1;
-        d.keep(std::move(kept), [](const void* self) { return static_cast<const Kept*>(self)->recipe(); });
+        d.keep(std::move(kept), [](const void* self) { return static_cast<const Holder*>(self)->recipe(); });
         return d;
     }
     // Real targets instead of classes, `each` for an example (regression, test objectives).
     template <class T>
     static Dataset regression(std::vector<T> rows, std::vector<double> targets, std::size_t each = 1) {
-        struct Kept {
+        struct Holder {
             std::vector<T> rows;
             std::vector<double> targets;
         };
-        auto kept = std::make_shared<Kept>(Kept{std::move(rows), std::move(targets)});
+        auto kept = std::make_shared<Holder>(Holder{std::move(rows), std::move(targets)});
         Dataset d;
         const std::size_t size = examples_in(kept->targets.size(), each, "targets");
         d.view_ = {.size = size,
@@ -240,11 +241,11 @@ private:
     }
     template <class T>
     static Dataset owned(std::vector<T> rows, std::vector<std::int32_t> labels, std::size_t classes, std::size_t each) {
-        struct Kept {
+        struct Holder {
             std::vector<T> rows;
             std::vector<std::int32_t> labels;
         };
-        auto kept = std::make_shared<Kept>(Kept{std::move(rows), std::move(labels)});
+        auto kept = std::make_shared<Holder>(Holder{std::move(rows), std::move(labels)});
         Dataset d = borrow(std::span<const T>(kept->rows), kept->labels, classes, each);
         d.keep_ = std::move(kept);
         return d;

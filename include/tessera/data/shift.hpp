@@ -207,7 +207,7 @@ inline Dataset shifted(const Dataset& images, const ImageShape& shape, const Shi
                              "data::shifted: images of " + std::to_string(shape.width) + " x " +
                                  std::to_string(shape.height) + " x " + std::to_string(shape.channels) +
                                  " do not fit rows of " + std::to_string(from.width) + " numbers");
-    tessera::detail::require(from.labels || from.marks, "data::shifted: the images have no classes");
+    tessera::detail::require(from.labels || from.multi_hot, "data::shifted: the images have no classes");
     const auto with = [&](auto rows) {
         if (from.labels) {
             std::vector<std::int32_t> labels;
@@ -217,7 +217,7 @@ inline Dataset shifted(const Dataset& images, const ImageShape& shape, const Shi
         }
         std::vector<std::uint8_t> marks;
         for (const Index i : of)
-            marks.insert(marks.end(), from.marks + i * from.classes, from.marks + (i + 1) * from.classes);
+            marks.insert(marks.end(), from.multi_hot + i * from.classes, from.multi_hot + (i + 1) * from.classes);
         return Dataset::multi_label(std::move(rows), std::move(marks), from.classes);
     };
     switch (from.storage) {

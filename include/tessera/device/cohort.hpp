@@ -50,8 +50,8 @@ public:
           plain_(step_.clip == 0 && step_.momentum == 0 && !cuts_a_layer()),
           pitch_(clients_ * examples_),
           x_(clients_ * numbers_),
-          toward_(step_.terms.pull != 0 ? x_.size() : 0),
-          also_(step_.terms.also.empty() ? 0 : x_.size()),
+          toward_(step_.terms.prox_weight != 0 ? x_.size() : 0),
+          also_(step_.terms.linear.empty() ? 0 : x_.size()),
           velocity_(step_.momentum != 0 ? x_.size() : 0),
           slopes_(plain_ ? 0 : x_.size()),
           masks_(walks.front()->model->mask ? clients_ * words() : 0),
@@ -94,7 +94,7 @@ private:
         return most;
     }
     bool cuts_a_layer() const {
-        const Where& on = step_.terms.on;
+        const Coordinates& on = step_.terms.on;
         return std::ranges::any_of(graph_.nodes,
                                    [&](const auto& n) { return !on.covers(n.range()) && on.touches(n.range()); });
     }
@@ -140,10 +140,10 @@ private:
     }
 
     void bring() {
-        std::vector<float> x, toward, also;
+        std::vector<float> x, prox_center, linear;
         stage(x, x_, [](const auto& w) { return In<float>(*w.x); });
-        stage(toward, toward_, [](const auto& w) { return w.step.terms.toward; });
-        stage(also, also_, [](const auto& w) { return w.step.terms.also; });
+        stage(prox_center, toward_, [](const auto& w) { return w.step.terms.prox_center; });
+        stage(linear, also_, [](const auto& w) { return w.step.terms.linear; });
         on_.zero(velocity_.data(), velocity_.size());
         on_.zero(totals_.data(), totals_.size());
         std::vector<unsigned long long> masks;
@@ -198,7 +198,7 @@ private:
             c.xs[k] = v == 0 ? input_.data() : value(v);
         }
         c.y = value(i + 1);
-        c.notes = places_.data() + plan().notes[0][i] * pitch_;
+        c.saved = places_.data() + plan().saved[0][i] * pitch_;
         c.active = active_.empty() ? nullptr : active_[i].get();
         c.room = room_.data();
         c.room_examples = room_examples_;
@@ -267,7 +267,7 @@ private:
         must(kernel::tessera_update(threads(r, clients), x_.data(), g, toward_.data(), also_.data(), velocity_.data(),
                                     scales_.data(), masks_.data(), static_cast<Long>(words()), place(r),
                                     {static_cast<float>(step_.rate), static_cast<float>(step_.decay),
-                                     static_cast<float>(step_.terms.pull), static_cast<float>(step_.momentum)},
+                                     static_cast<float>(step_.terms.prox_weight), static_cast<float>(step_.momentum)},
                                     on_.stream()));
     }
     kernel::Place place(Range r) const {

@@ -162,7 +162,7 @@ struct Norm {
     Long scale, shift, stride;                   // where a client's pairs begin
     int none;
 };
-KERNEL(norm, const float* x, const float* w, float* y, float* notes, Norm s, float eps) {
+KERNEL(norm, const float* x, const float* w, float* y, float* saved, Norm s, float eps) {
     EACH(i) {
         const Long c = i / (s.groups * s.examples), first = i % s.groups * s.pairs;
         const float *from = x + i * s.numbers, *scale = w + c * s.stride + s.scale, *shift = w + c * s.stride + s.shift;
@@ -171,8 +171,8 @@ KERNEL(norm, const float* x, const float* w, float* y, float* notes, Norm s, flo
         const float mean = sum / (float)s.numbers;
         for (Long j = 0; j < s.numbers; ++j) squares += (from[j] - mean) * (from[j] - mean);
         const float inverse = 1.0f / sqrt(squares / (float)s.numbers + eps);
-        notes[2 * i] = mean;
-        notes[2 * i + 1] = inverse;
+        saved[2 * i] = mean;
+        saved[2 * i + 1] = inverse;
         for (Long j = 0; j < s.numbers; ++j) {
             const Long k = first + j / s.run;
             const float h = (from[j] - mean) * inverse;
@@ -180,10 +180,10 @@ KERNEL(norm, const float* x, const float* w, float* y, float* notes, Norm s, flo
         }
     }
 }
-KERNEL(norm_slope, const float* x, const float* dy, const float* w, const float* notes, float* dx, Norm s) {
+KERNEL(norm_slope, const float* x, const float* dy, const float* w, const float* saved, float* dx, Norm s) {
     EACH(i) {
         const Long c = i / (s.groups * s.examples), first = i % s.groups * s.pairs;
-        const float *scale = w + c * s.stride + s.scale, mean = notes[2 * i], inverse = notes[2 * i + 1];
+        const float *scale = w + c * s.stride + s.scale, mean = saved[2 * i], inverse = saved[2 * i + 1];
         float sum = 0, along = 0;
         for (Long j = 0; j < s.numbers; ++j) {
             const float d = dy[i * s.numbers + j] * (s.none ? 1.0f : scale[first + j / s.run]);
@@ -198,7 +198,7 @@ KERNEL(norm_slope, const float* x, const float* dy, const float* w, const float*
     }
 }
 // One pair of one client: to = beta to + alpha slope.
-KERNEL(norm_pairs, const float* x, const float* dy, const float* notes, float* to, Norm s, Long begin, Long stride, float alpha,
+KERNEL(norm_pairs, const float* x, const float* dy, const float* saved, float* to, Norm s, Long begin, Long stride, float alpha,
        float beta) {
     const Long all = s.groups * s.pairs;
     EACH(i) {
@@ -208,7 +208,7 @@ KERNEL(norm_pairs, const float* x, const float* dy, const float* notes, float* t
             const Long g = (c * s.examples + b) * s.groups + group;
             for (Long j = first; j < first + s.run; ++j) {
                 const float d = dy[g * s.numbers + j];
-                scale += d * ((x[g * s.numbers + j] - notes[2 * g]) * notes[2 * g + 1]);
+                scale += d * ((x[g * s.numbers + j] - saved[2 * g]) * saved[2 * g + 1]);
                 shift += d;
             }
         }
@@ -260,12 +260,12 @@ KERNEL(mean_pool_slope, const float* dy, float* dx, Long plane) {
 }
 
 // The step of a rule on some coordinates of each client, as rule/step.hpp has it:
-//   d = scale g + decay x + pull (x - toward) + also;   v = momentum v + d;   x -= rate v
-// A null g, toward, also, velocity or scales is not there; of a mask, what is not active is zero and stays so.
+//   d = scale g + decay x + prox_weight (x - prox_center) + linear;   v = momentum v + d;   x -= rate v
+// A null g, prox_center, linear, velocity or scales is not there; of a mask, what is not active is zero and stays so.
 struct Rule {
-    float rate, decay, pull, momentum;
+    float rate, decay, prox_weight, momentum;
 };
-KERNEL(update, float* x, const float* g, const float* toward, const float* also, float* velocity, const float* scales,
+KERNEL(update, float* x, const float* g, const float* prox_center, const float* linear, float* velocity, const float* scales,
        const Word* masks, Long words, Place p, Rule r) {
     EACH(i) {
         const Long j = at(p, i), c = i / p.length, own = p.begin + i % p.length;
@@ -275,8 +275,8 @@ KERNEL(update, float* x, const float* g, const float* toward, const float* also,
         }
         float d = g ? (scales ? scales[c] * g[j] : g[j]) : 0.0f;
         if (r.decay != 0) d += r.decay * x[j];
-        if (toward) d += r.pull * (x[j] - toward[j]);
-        if (also) d += also[j];
+        if (prox_center) d += r.prox_weight * (x[j] - prox_center[j]);
+        if (linear) d += linear[j];
         if (velocity) velocity[j] = d = r.momentum * velocity[j] + d;
         x[j] -= r.rate * d;
     }
@@ -358,15 +358,15 @@ int tessera_planes_to_rows(Long n, const float* y, float* rows, Long out, Long p
                            void* on) {
     LAUNCH(planes_to_rows, n, on, y, rows, out, pixels, examples, first, count);
 }
-int tessera_norm(Long n, const float* x, const float* w, float* y, float* notes, Norm s, float eps, void* on) {
-    LAUNCH(norm, n, on, x, w, y, notes, s, eps);
+int tessera_norm(Long n, const float* x, const float* w, float* y, float* saved, Norm s, float eps, void* on) {
+    LAUNCH(norm, n, on, x, w, y, saved, s, eps);
 }
-int tessera_norm_slope(Long n, const float* x, const float* dy, const float* w, const float* notes, float* dx, Norm s, void* on) {
-    LAUNCH(norm_slope, n, on, x, dy, w, notes, dx, s);
+int tessera_norm_slope(Long n, const float* x, const float* dy, const float* w, const float* saved, float* dx, Norm s, void* on) {
+    LAUNCH(norm_slope, n, on, x, dy, w, saved, dx, s);
 }
-int tessera_norm_pairs(Long n, const float* x, const float* dy, const float* notes, float* to, Norm s, Long begin, Long stride,
+int tessera_norm_pairs(Long n, const float* x, const float* dy, const float* saved, float* to, Norm s, Long begin, Long stride,
                        float alpha, float beta, void* on) {
-    LAUNCH(norm_pairs, n, on, x, dy, notes, to, s, begin, stride, alpha, beta);
+    LAUNCH(norm_pairs, n, on, x, dy, saved, to, s, begin, stride, alpha, beta);
 }
 int tessera_max_pool(Long n, const float* x, float* y, Long height, Long width, Long kernel, void* on) {
     LAUNCH(max_pool, n, on, x, y, height, width, kernel);
@@ -379,9 +379,9 @@ int tessera_mean_pool(Long n, const float* x, float* y, Long plane, void* on) { 
 int tessera_mean_pool_slope(Long n, const float* dy, float* dx, Long plane, void* on) {
     LAUNCH(mean_pool_slope, n, on, dy, dx, plane);
 }
-int tessera_update(Long n, float* x, const float* g, const float* toward, const float* also, float* velocity, const float* scales,
+int tessera_update(Long n, float* x, const float* g, const float* prox_center, const float* linear, float* velocity, const float* scales,
                    const Word* masks, Long words, Place p, Rule r, void* on) {
-    LAUNCH(update, n, on, x, g, toward, also, velocity, scales, masks, words, p, r);
+    LAUNCH(update, n, on, x, g, prox_center, linear, velocity, scales, masks, words, p, r);
 }
 int tessera_keep_active(Long n, float* x, const Word* masks, Long words, Place p, void* on) {
     LAUNCH(keep_active, n, on, x, masks, words, p);

@@ -23,7 +23,7 @@ struct Norm {
     int none;  // there are no pairs: 1 and 0
 };
 struct Rule {
-    float rate, decay, pull, momentum;
+    float rate, decay, prox_weight, momentum;
 };
 
 extern "C" {
@@ -52,18 +52,18 @@ int tessera_rows_to_planes(Long n, const float* rows, float* y, Long out, Long p
                            Long count, void* on);
 int tessera_planes_to_rows(Long n, const float* y, float* rows, Long out, Long pixels, Long examples, Long first,
                            Long count, void* on);
-int tessera_norm(Long n, const float* x, const float* w, float* y, float* notes, Norm s, float eps, void* on);
-int tessera_norm_slope(Long n, const float* x, const float* dy, const float* w, const float* notes, float* dx, Norm s,
+int tessera_norm(Long n, const float* x, const float* w, float* y, float* saved, Norm s, float eps, void* on);
+int tessera_norm_slope(Long n, const float* x, const float* dy, const float* w, const float* saved, float* dx, Norm s,
                        void* on);
-int tessera_norm_pairs(Long n, const float* x, const float* dy, const float* notes, float* to, Norm s, Long begin,
+int tessera_norm_pairs(Long n, const float* x, const float* dy, const float* saved, float* to, Norm s, Long begin,
                        Long stride, float alpha, float beta, void* on);
 int tessera_max_pool(Long n, const float* x, float* y, Long height, Long width, Long kernel, void* on);
 int tessera_max_pool_slope(Long n, const float* x, const float* y, const float* dy, float* dx, Long height, Long width,
                            Long kernel, void* on);
 int tessera_mean_pool(Long n, const float* x, float* y, Long plane, void* on);
 int tessera_mean_pool_slope(Long n, const float* dy, float* dx, Long plane, void* on);
-// d = scale g + decay x + pull (x - toward) + also;  v = momentum v + d;  x -= rate v.  Null: not there.
-int tessera_update(Long n, float* x, const float* g, const float* toward, const float* also, float* velocity,
+// d = scale g + decay x + prox_weight (x - prox_center) + linear;  v = momentum v + d;  x -= rate v.  Null: not there.
+int tessera_update(Long n, float* x, const float* g, const float* prox_center, const float* linear, float* velocity,
                    const float* scales, const unsigned long long* masks, Long words, Place p, Rule r, void* on);
 // What is not active becomes zero.
 int tessera_keep_active(Long n, float* x, const unsigned long long* masks, Long words, Place p, void* on);

@@ -35,7 +35,7 @@ struct Call {
     std::size_t clients, examples, stride;
     const float* w;
     std::array<const float*, nn::Spec::most_inputs> xs{};
-    float *y = nullptr, *notes = nullptr;
+    float *y = nullptr, *saved = nullptr;
     const float* dy = nullptr;
     std::array<float*, nn::Spec::most_inputs> dxs{};
     const ActiveWeights* active = nullptr;  // of a linear layer whose weights are few
@@ -216,14 +216,14 @@ public:
     }
 
     void forward(const Call& c) const override {
-        must(tessera_norm(groups(c), c.xs[0], c.w, c.y, c.notes, shape(c), eps_, c.stream()));
+        must(tessera_norm(groups(c), c.xs[0], c.w, c.y, c.saved, shape(c), eps_, c.stream()));
     }
     void back_input(const Call& c) const override {
-        if (c.dxs[0]) must(tessera_norm_slope(groups(c), c.xs[0], c.dy, c.w, c.notes, c.dxs[0], shape(c), c.stream()));
+        if (c.dxs[0]) must(tessera_norm_slope(groups(c), c.xs[0], c.dy, c.w, c.saved, c.dxs[0], shape(c), c.stream()));
     }
     void back_weights(const Call& c, const Sink& s) const override {
         if (pairs_)
-            must(tessera_norm_pairs(count(c.clients) * shape_.groups * shape_.pairs, c.xs[0], c.dy, c.notes, s.to,
+            must(tessera_norm_pairs(count(c.clients) * shape_.groups * shape_.pairs, c.xs[0], c.dy, c.saved, s.to,
                                     shape(c), count(segment(0)), count(c.stride), s.alpha, s.beta, c.stream()));
     }
 
@@ -333,7 +333,7 @@ public:
         for (std::size_t i = 0; i < g.size(); ++i) {
             const auto& n = g.nodes[i];
             auto layer =
-                n.shared || n.spec().buffers > 0 || n.spec().batch_notes > 0 ? nullptr : detail::translated(*n.op);
+                n.shared || n.spec().buffers > 0 || n.spec().batch_saved > 0 ? nullptr : detail::translated(*n.op);
             if (!layer) {
                 refused_ = "a network whose layer " + std::to_string(i + 1) + " has no kernels on the device";
                 return;

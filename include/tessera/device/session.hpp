@@ -116,8 +116,8 @@ private:
         const std::size_t n = w.model->mask ? w.model->mask->count() : g.parameters;
         if (terms.active) return "steps on some coordinates of a dense vector";
         if (w.model->mask && !terms.on.everything()) return "a scope in a sparse model";
-        if (w.x->size() != n || (!terms.also.empty() && terms.also.size() != n) ||
-            (terms.pull != 0 && terms.toward.size() != n))
+        if (w.x->size() != n || (!terms.linear.empty() && terms.linear.size() != n) ||
+            (terms.prox_weight != 0 && terms.prox_center.size() != n))
             return "a vector that is not as long as the model's";
         const auto first = (*w.batches)[0];
         const Examples& e = first.examples();
@@ -140,8 +140,8 @@ private:
         const auto &s = a.step, &t = b.step;
         return a.model->graph == b.model->graph && a.model->softmax == b.model->softmax &&
                !a.model->mask == !b.model->mask && s.rate == t.rate && s.decay == t.decay && s.clip == t.clip &&
-               s.momentum == t.momentum && s.terms.pull == t.terms.pull &&
-               s.terms.also.empty() == t.terms.also.empty() &&
+               s.momentum == t.momentum && s.terms.prox_weight == t.terms.prox_weight &&
+               s.terms.linear.empty() == t.terms.linear.empty() &&
                &(*a.batches)[0].examples() == &(*b.batches)[0].examples() && ranges(a) == ranges(b);
     }
 

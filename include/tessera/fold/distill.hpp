@@ -5,7 +5,7 @@
 //   R steps of Adam(0.9, 0.999, 1e-8) from w0 on mean_x KL(softmax(z_t / tau) || softmax(z_s / tau)), student training,
 //   rate (1 + cos(pi r / R)) / 2, r = 0..R-1
 //
-// Adam is new in every round. The public examples are the hub's data; their labels are not read.
+// Adam is new in every round. The public examples are the server's data; their labels are not read.
 // `best_val_or_init` keeps the student with the most right answers on the server's labelled examples, and w0 unless one
 // beats it. One upload, or equal ones in float, change nothing, bit for bit. Neither do answers that are linear in the
 // parameters, in exact arithmetic: near a slope of 0 Adam multiplies it by rate / 1e-8 a step, so what rounding leaves
@@ -69,29 +69,29 @@ struct Distill {
     };
 
     template <class M>
-    void around(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows, auto&, auto&& inward) const {
-        inward(w);
-        if (hub.round >= kd_rounds || kd_steps == 0 || rows.empty()) return;
-        check(hub, w);
-        if constexpr (LogitModel<M>) teach(hub, w, rows);
+    void around(const Context<M>& context, Vec<real<M>>& w, Rows<real<M>> rows, auto&, auto&& fold_inner) const {
+        fold_inner(w);
+        if (context.round >= kd_rounds || kd_steps == 0 || rows.empty()) return;
+        check(context, w);
+        if constexpr (LogitModel<M>) teach(context, w, rows);
     }
 
     // The teachers' answers to these examples, `ids` ascending.
     template <class M>
-    nn::Answers<real<M>> answers(const Site<M>& hub, Rows<real<M>> rows, Vec<Index> ids) const {
+    nn::Answers<real<M>> answers(const Context<M>& context, Rows<real<M>> rows, Vec<Index> ids) const {
         using R = real<M>;
-        const std::size_t each = hub.model->outputs(), row_size = each / positions(*hub.model);
+        const std::size_t each = context.model->outputs(), row_size = each / positions(*context.model);
         nn::Answers<R> all{std::move(ids), {}};
         all.q.resize(all.ids.size() * each);
         double total = 0;
         for (const auto& row : rows) total += weighted ? row.weight : 1;
         Crew::for_each((all.ids.size() + chunk - 1) / chunk, [&](std::size_t piece) {
             const std::size_t begin = piece * chunk, count = std::min(chunk, all.ids.size() - begin);
-            const Batch<R> batch(*hub.examples, std::span<const Index>(all.ids).subspan(begin, count));
+            const Batch<R> batch(*context.examples, std::span<const Index>(all.ids).subspan(begin, count));
             const Out<R> out = Out<R>(all.q).subspan(begin * each, count * each);
             Vec<double> sum(out.size());
             for (const auto& row : rows) {
-                hub.model->logits(row.x, batch, out);
+                context.model->logits(row.x, batch, out);
                 if (ensemble == Ensemble::probabilities) softening()(out, row_size);
                 const double share = weighted ? row.weight : 1;
                 for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += share * static_cast<double>(out[j]);
@@ -104,23 +104,23 @@ struct Distill {
     nn::Softening softening() const { return {temperature, answer}; }
 
     template <class M>
-    void check(const Site<M>& hub, const Vec<real<M>>& w) const {
+    void check(const Context<M>& context, const Vec<real<M>>& w) const {
         constexpr bool has_logits = LogitModel<M>;
         static_assert(has_logits, "tessera::Distill: this model has no `logits` and `pullback`; only models with "
                                   "logits can be taught");
         if (kd_steps == 0 || kd_rounds == 0) return;
-        if (w.size() != dimension(*hub.model))
+        if (w.size() != dimension(*context.model))
             throw ConfigError("distillation asks whole models, and what this method's clients send has " +
                               std::to_string(w.size()) + " of the model's " +
-                              std::to_string(dimension(*hub.model)) + " parameters: share all of them");
-        if (hub.ids.empty())
+                              std::to_string(dimension(*context.model)) + " parameters: share all of them");
+        if (context.ids.empty())
             throw ConfigError(
                 "distillation needs public examples at the server: give the federation `aux`, or split the "
                 "data with a share for the server");
-        if (hub.labelled && hub.labelled->examples && hub.labelled->examples->targets)
+        if (context.labelled && context.labelled->examples && context.labelled->examples->targets)
             throw ConfigError("distillation asks models for probabilities, and these predict real targets");
         if (select == Select::last) return;
-        if (!hub.labelled || hub.labelled->train.empty() || !hub.labelled->examples->labels)
+        if (!context.labelled || context.labelled->train.empty() || !context.labelled->examples->labels)
             throw ConfigError("select=best_val_or_init needs labelled examples at the server: split the data with a "
                               "share for it, or keep the last student (select=last)");
     }
@@ -140,21 +140,21 @@ private:
     static constexpr double b1 = 0.9, b2 = 0.999, eps = 1e-8;
 
     template <class M>
-    void teach(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows) const {
+    void teach(const Context<M>& context, Vec<real<M>>& w, Rows<real<M>> rows) const {
         using R = real<M>;
-        auto desk = hub;
+        auto desk = context;
         desk.batch = kd_batch;
         const std::size_t each = desk.batch_count();
         const auto batches = desk.epochs(kd_steps / each + (kd_steps % each != 0));
-        const auto said = answers(hub, rows, used(batches));
-        const nn::Taught<M> lesson{hub.model, &said, softening()};
-        if (least_lesson > 0 && distance(hub, lesson, w) < least_lesson) return;
+        const auto said = answers(context, rows, used(batches));
+        const nn::Taught<M> lesson{context.model, &said, softening()};
+        if (least_lesson > 0 && distance(context, lesson, w) < least_lesson) return;
         Vec<R> g(w.size()), m(w.size()), v(w.size()), best;
         double most = 0;
         std::size_t since = 0;
         if (select == Select::best_val_or_init) {
             best = w;
-            most = right_answers(hub, w);
+            most = right_answers(context, w);
         }
         for (std::size_t r = 0; r < kd_steps && since < patience; ++r) {
             lesson.gradient(w, batches[r], g);
@@ -166,7 +166,7 @@ private:
             if (select == Select::last) continue;
             ++since;
             if ((r + 1) % judge_every != 0 && r + 1 != kd_steps) continue;
-            if (const auto right = right_answers(hub, w); right > most) {
+            if (const auto right = right_answers(context, w); right > most) {
                 best = w;
                 most = right;
                 since = 0;
@@ -177,15 +177,15 @@ private:
 
     // The mean divergence of w's answers from those that are taught.
     template <class M>
-    double distance(const Site<M>& hub, const nn::Taught<M>& lesson, const Vec<real<M>>& w) const {
+    double distance(const Context<M>& context, const nn::Taught<M>& lesson, const Vec<real<M>>& w) const {
         using R = real<M>;
         const std::span<const Index> ids(lesson.answers->ids);
         Vec<R> z(std::min(chunk, ids.size()) * lesson.outputs());
         double sum = 0;
         for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
-            const Batch<R> batch(*hub.examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
+            const Batch<R> batch(*context.examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
             const auto out = Out<R>(z).first(batch.size() * lesson.outputs());
-            hub.model->logits(w, batch, out);
+            context.model->logits(w, batch, out);
             sum += lesson.slope(batch, out) * static_cast<double>(batch.size());
         }
         return sum / static_cast<double>(ids.size());
@@ -203,16 +203,16 @@ private:
     }
 
     template <class M>
-    double right_answers(const Site<M>& hub, const Vec<real<M>>& w) const {
+    double right_answers(const Context<M>& context, const Vec<real<M>>& w) const {
         using R = real<M>;
-        const std::size_t each = hub.model->outputs();
-        const auto ids = hub.labelled->train;
+        const std::size_t each = context.model->outputs();
+        const auto ids = context.labelled->train;
         Vec<R> out(std::min(chunk, ids.size()) * each);
         Judgement all;
         for (std::size_t begin = 0; begin < ids.size(); begin += chunk) {
-            const Batch<R> batch(*hub.labelled->examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
-            hub.model->predict(w, batch, Out<R>(out).first(batch.size() * each));
-            judge(*hub.model, batch, In<R>(out).first(batch.size() * each), all);
+            const Batch<R> batch(*context.labelled->examples, ids.subspan(begin, std::min(chunk, ids.size() - begin)));
+            context.model->predict(w, batch, Out<R>(out).first(batch.size() * each));
+            judge(*context.model, batch, In<R>(out).first(batch.size() * each), all);
         }
         return all.right;
     }

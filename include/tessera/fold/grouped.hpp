@@ -36,21 +36,21 @@ struct Grouped {
     };
 
     template <class M>
-    void fold(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows, Memory<real<M>>& memory) const {
-        part(selected, hub, w, rows, memory.selected, on(group, *hub.model));
-        part(others, hub, w, rows, memory.others, off(group, *hub.model));
+    void fold(const Context<M>& context, Vec<real<M>>& w, Rows<real<M>> rows, Memory<real<M>>& memory) const {
+        part(selected, context, w, rows, memory.selected, on(group, *context.model));
+        part(others, context, w, rows, memory.others, off(group, *context.model));
     }
     template <class M>
-    void check(const Site<M>& hub, const Vec<real<M>>& w) const {
-        on(group, *hub.model);
-        const std::size_t d = dimension(*hub.model);
+    void check(const Context<M>& context, const Vec<real<M>>& w) const {
+        on(group, *context.model);
+        const std::size_t d = dimension(*context.model);
         tessera::detail::require(w.size() == d, "fold::Grouped asks a scope about a whole model; this method's server "
                                                 "folds " + std::to_string(w.size()) + " of " + std::to_string(d) +
                                                     " parameters");
     }
     // Of how many numbers each group is made nobody says here; what does not fit is begun anew.
-    template <class Kept>
-    bool keeps(const Kept& memory, std::size_t w) const {
+    template <class Memory>
+    bool keeps(const Memory& memory, std::size_t w) const {
         return lengths_within(memory.selected, w) && lengths_within(memory.others, w);
     }
 
@@ -60,8 +60,8 @@ private:
                                                       [&](const auto&, std::size_t length) { return length <= w; });
     }
     template <class F, class M, class R = real<M>>
-    static void part(const F& fold, const Site<M>& hub, Vec<R>& w, Rows<R> rows, memory_t<F, R>& memory,
-                     const Where& where) {
+    static void part(const F& fold, const Context<M>& context, Vec<R>& w, Rows<R> rows, memory_t<F, R>& memory,
+                     const Coordinates& where) {
         if (where.empty()) return;
         Vec<R> some = gather(w, where);
         if (!keeps_memory<R>(fold, memory, some.size())) memory = {};
@@ -72,11 +72,11 @@ private:
             cut(rows[k], w.size(), where, numbers[k], masks[k]);
             mine.push_back({numbers[k], rows[k].weight, rows[k].mask ? &masks[k] : nullptr});
         }
-        fold_rows(fold, hub, some, Rows<R>(mine), memory);
+        fold_rows(fold, context, some, Rows<R>(mine), memory);
         scatter(some, where, w);
     }
     template <class R>
-    static void cut(const Row<R>& row, std::size_t d, const Where& where, Vec<R>& x, Mask& mask) {
+    static void cut(const Row<R>& row, std::size_t d, const Coordinates& where, Vec<R>& x, Mask& mask) {
         if (row.mask) mask = Mask(where.size(d));
         std::size_t place = 0, i = 0, next = 0;  // in the row, in the group, up to where the row was counted
         where.each(d, [&](Range r) {

@@ -21,8 +21,8 @@
 namespace tessera::fold {
 
 struct Mean {
-    static constexpr auto offers = offer::streams | offer::masked | offer::abreast;
-    static constexpr std::size_t abreast = kernels::mean_streams;
+    static constexpr auto offers = offer::streams | offer::masked | offer::lift_width;
+    static constexpr std::size_t lift_width = kernels::mean_streams;
 
     template <class R>
     struct Sum {
@@ -73,7 +73,7 @@ struct Mean {
         into.largest = weight.largest;
     }
     template <class M>
-    void finish(const Site<M>&, Vec<real<M>>& w, const Sum<real<M>>& sum, Nothing&) const {
+    void finish(const Context<M>&, Vec<real<M>>& w, const Sum<real<M>>& sum, Nothing&) const {
         if (sum.largest == 0) return;
         kernels::quotient(sum.values.data(), sum.total, w.data(), w.size());
     }
@@ -81,7 +81,7 @@ struct Mean {
     // The same sums, a tile of coordinates at a time, many rows at once; pieces of the vector know nothing of each
     // other and go to the crew where there is a millisecond's work for each.
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         const auto flat = flattened(rows);
         const kernels::MeanPlan<real<M>> plan(flat);
         const std::size_t tiles = (w.size() + kernels::mean_tile - 1) / kernels::mean_tile;

@@ -50,13 +50,13 @@ struct OwnersMean {
         into.largest = std::max(into.largest, other.largest);
     }
     template <class M>
-    void finish(const Site<M>&, Vec<real<M>>& w, const Sum<real<M>>& sum, Nothing&) const {
+    void finish(const Context<M>&, Vec<real<M>>& w, const Sum<real<M>>& sum, Nothing&) const {
         if (sum.largest > 0) divide(sum.values.data(), sum.totals.data(), w.data(), w.size());
     }
 
     // The same sums, a tile of coordinates at a time; pieces go to the crew as in Mean.
     template <class M>
-    void fold(const Site<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
+    void fold(const Context<M>&, Vec<real<M>>& w, Rows<real<M>> rows, Nothing&) const {
         const std::size_t tiles = (w.size() + tile - 1) / tile;
         const std::size_t pieces = std::clamp<std::size_t>(w.size() * rows.size() >> 22, 1, Crew::size());
         Crew::for_each(pieces, [&](std::size_t p) {

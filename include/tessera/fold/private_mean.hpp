@@ -8,11 +8,11 @@
 // could claim any. Norms and sums are in double. The noise is sized for a sum in which a client counts once and by at
 // most C, so the inner fold must be such a sum: fold::Mean. Server optimizers go around this fold, as post-processing.
 //
-// Neighbours differ by one client. What a round costs depends on how its clients were drawn, which the hub's Site says:
-// each by itself with probability q (sample::Poisson; sample::Everyone, q = 1) is a sample of rate q. In any other
-// cohort, one of fixed size say, another client takes the seat of the one that is not there: the sum moves by 2 C, and
-// the round counts as half the noise on everybody. q < 1 counts on nobody's knowing who was drawn, so the plan's key is
-// then the noise source's.
+// Neighbours differ by one client. What a round costs depends on how its clients were drawn, which the server's context
+// says: each by itself with probability q (sample::Poisson; sample::Everyone, q = 1) is a sample of rate q. In any
+// other cohort, one of fixed size say, another client takes the seat of the one that is not there: the sum moves by 2
+// C, and the round counts as half the noise on everybody. q < 1 counts on nobody's knowing who was drawn, so the plan's
+// key is then the noise source's.
 #pragma once
 
 #include <algorithm>
@@ -71,22 +71,22 @@ struct PrivateMean {
         inner.add(into, other);
     }
     template <class M>
-    void finish(const Site<M>& hub, Vec<real<M>>& w, const Sum<real<M>>& sum, Memory<real<M>>& memory) const {
-        spend(memory.ledger, cost(hub.cohort));
+    void finish(const Context<M>& context, Vec<real<M>>& w, const Sum<real<M>>& sum, Memory<real<M>>& memory) const {
+        spend(memory.ledger, cost(context.cohort));
         Vec<double> moved = sum.values;  // all weights are 1
         moved.resize(w.size());
-        if (noise > 0) source.add(hub.key(purpose::noise)(hub.round), noise * clip, Out<double>(moved));
+        if (noise > 0) source.add(context.key(purpose::noise)(context.round), noise * clip, Out<double>(moved));
         for (std::size_t j = 0; j < w.size(); ++j)
             w[j] = static_cast<real<M>>(static_cast<double>(w[j]) + moved[j] / clients);
     }
     template <class M>
-    void fold(const Site<M>& hub, Vec<real<M>>& w, Rows<real<M>> rows, Memory<real<M>>& memory) const {
+    void fold(const Context<M>& context, Vec<real<M>>& w, Rows<real<M>> rows, Memory<real<M>>& memory) const {
         Sum<real<M>> all;
         if (!rows.empty()) all = below(rows, w, 0, std::bit_ceil(rows.size()));
-        finish(hub, w, all, memory);
+        finish(context, w, all, memory);
     }
 
-    Spent cost(const Cohort& drawn) const {
+    Spent cost(const Participation& drawn) const {
         return drawn.each_by_itself ? Spent{drawn.rate, noise, 1} : Spent{1, noise / 2, 1};
     }
     template <class R>
@@ -94,8 +94,8 @@ struct PrivateMean {
         return valid(memory.ledger);
     }
     template <class M>
-    void check(const Site<M>& hub, const Vec<real<M>>&) const {
-        tessera::detail::require(!has_buffers(hub.model->layout()),
+    void check(const Context<M>& context, const Vec<real<M>>&) const {
+        tessera::detail::require(!has_buffers(context.model->layout()),
                                  "noise on running statistics would make variances of its own; use GroupNorm or "
                                  "LayerNorm where clients are to be private");
     }

@@ -24,10 +24,10 @@ struct Relax {
     };
 
     template <class M>
-    void around(const Site<M>&, Vec<real<M>>& w, auto&, auto&& inward) const {
+    void around(const Context<M>&, Vec<real<M>>& w, auto&, auto&& fold_inner) const {
         using R = real<M>;
         auto to = w;
-        inward(to);
+        fold_inner(to);
         if (beta == 1) {
             w = std::move(to);
             return;

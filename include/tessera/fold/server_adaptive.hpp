@@ -44,9 +44,9 @@ struct ServerAdaptive {
     };
 
     template <class M>
-    void around(const Site<M>&, Vec<real<M>>& w, auto& memory, auto&& inward) const {
+    void around(const Context<M>&, Vec<real<M>>& w, auto& memory, auto&& fold_inner) const {
         auto to = w;
-        inward(to);
+        fold_inner(to);
         memory.m.resize(w.size());
         memory.v.resize(w.size(), first_v());
         const auto k = static_cast<double>(++memory.steps);

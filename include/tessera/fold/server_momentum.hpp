@@ -31,9 +31,9 @@ struct ServerMomentum {
     };
 
     template <class M>
-    void around(const Site<M>&, Vec<real<M>>& w, auto& memory, auto&& inward) const {
+    void around(const Context<M>&, Vec<real<M>>& w, auto& memory, auto&& fold_inner) const {
         auto to = w;
-        inward(to);
+        fold_inner(to);
         memory.m.resize(w.size());
         const bool plain = server_momentum == 0 && server_rate == 1;  // w + (to - w) need not round to `to`
         for (std::size_t j = 0; j < w.size(); ++j) {

@@ -15,7 +15,7 @@
 namespace tessera::gate {
 
 struct AnyChain {
-    static constexpr auto offers = offer::validate | offer::notes | offer::forward_flops;
+    static constexpr auto offers = offer::validate | offer::saved | offer::forward_flops;
     std::size_t first = 350, second = 150, third = 50, fourth = 0, fifth = 0;  // widths; 0 ends the list
     double dropout = 0.3;                                                      // of an exit
     bool relu = true;                                                          // of an exit
@@ -35,17 +35,17 @@ public:
     Vec<Segment> segments(const Routes& routes) const {
         return with(routes, [&](const detail::Exits& exits) { return exits.segments(routes); });
     }
-    std::size_t notes(const Routes& routes) const {
-        return with(routes, [](const detail::Exits& exits) { return exits.notes(); });
+    std::size_t saved(const Routes& routes) const {
+        return with(routes, [](const detail::Exits& exits) { return exits.saved(); });
     }
     template <class R>
-    void operator()(const Routes& routes, In<R> psi, const Batch<R>& batch, Out<R> q0, Out<R> notes) const {
-        with(routes, [&](const detail::Exits& exits) { exits.forward(routes, psi, batch, q0, notes); });
+    void operator()(const Routes& routes, In<R> psi, const Batch<R>& batch, Out<R> q0, Out<R> saved) const {
+        with(routes, [&](const detail::Exits& exits) { exits.forward(routes, psi, batch, q0, saved); });
     }
     template <class R>
-    void pull_back(const Routes& routes, In<R> psi, const Batch<R>& batch, In<R> q0, In<R> notes, In<R> dq0,
+    void pull_back(const Routes& routes, In<R> psi, const Batch<R>& batch, In<R> q0, In<R> saved, In<R> dq0,
                    Out<R> dpsi) const {
-        with(routes, [&](const detail::Exits& exits) { exits.backward(routes, psi, batch, q0, notes, dq0, dpsi); });
+        with(routes, [&](const detail::Exits& exits) { exits.backward(routes, psi, batch, q0, saved, dq0, dpsi); });
     }
     double forward_flops(const Routes& routes) const {
         return with(routes, [&](const detail::Exits& exits) { return exits.flops(routes); });

@@ -19,20 +19,20 @@ namespace tessera::gate {
 
 template <std::size_t... Widths>
 struct Chain {
-    static constexpr auto offers = offer::validate | offer::notes | offer::forward_flops;
+    static constexpr auto offers = offer::validate | offer::saved | offer::forward_flops;
     double dropout = 0.3;  // of an exit
     bool relu = true;      // of an exit
 
     Vec<Segment> segments(const Routes& routes) const { return exits().segments(routes); }
-    std::size_t notes(const Routes&) const { return exits().notes(); }
+    std::size_t saved(const Routes&) const { return exits().saved(); }
     template <class R>
-    void operator()(const Routes& routes, In<R> psi, const Batch<R>& batch, Out<R> q0, Out<R> notes) const {
-        exits().forward(routes, psi, batch, q0, notes);
+    void operator()(const Routes& routes, In<R> psi, const Batch<R>& batch, Out<R> q0, Out<R> saved) const {
+        exits().forward(routes, psi, batch, q0, saved);
     }
     template <class R>
-    void pull_back(const Routes& routes, In<R> psi, const Batch<R>& batch, In<R> q0, In<R> notes, In<R> dq0,
+    void pull_back(const Routes& routes, In<R> psi, const Batch<R>& batch, In<R> q0, In<R> saved, In<R> dq0,
                    Out<R> dpsi) const {
-        exits().backward(routes, psi, batch, q0, notes, dq0, dpsi);
+        exits().backward(routes, psi, batch, q0, saved, dq0, dpsi);
     }
     double forward_flops(const Routes& routes) const { return exits().flops(routes); }
     void validate() const { exits().validate(); }

@@ -208,7 +208,7 @@ struct ClientText {
 inline data::Pool text_pool(std::span<const ClientText> clients, const Vocabulary& vocabulary,
                             const WindowSettings& s) {
     s.validate();
-    struct Kept {
+    struct Holder {
         std::vector<std::int32_t> ids;
         std::vector<std::size_t> starts;
     };
@@ -216,7 +216,7 @@ inline data::Pool text_pool(std::span<const ClientText> clients, const Vocabular
         std::size_t start;
         Id client;
     };
-    auto kept = std::make_shared<Kept>();
+    auto kept = std::make_shared<Holder>();
     data::Pool pool;
     std::vector<const ClientText*> sorted;
     for (const auto& each : clients) sorted.push_back(&each);

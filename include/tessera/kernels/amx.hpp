@@ -22,7 +22,7 @@
 //
 // The tests run this code on the processor's tiles where it has them, and everywhere on reference/tiles.hpp, which does
 // what the manual says. In other kernel sets bytes are widened and the kernels of dense.hpp do the work; so are they
-// for a shift outside [0, 255] and for updates with decay, momentum or `also`.
+// for a shift outside [0, 255] and for updates with decay, momentum or `linear`.
 //
 // Vectors prepare factors while tiles multiply. Neither function may be long: a step runs both, and a core keeps 32 KiB
 // of instructions (24 KiB for the forward pass alone cost a step 3 of 41 us).
@@ -195,15 +195,15 @@ TESSERA_INLINE void affine(Unit& unit, const ByteRows& x, const float* w, const 
     unit.release();
 }
 
-// w -= rate * (sum_b dy[b][o] x[b][i] + pull * (w - toward)) for at least one example; `slopes` are sums of dy over the
-// batch. Left tiles are 16 outputs x 32 examples, right ones 32 examples x 16 inputs. Terms: 3, or fewer to see the
-// loss.
+// w -= rate * (sum_b dy[b][o] x[b][i] + prox_weight * (w - prox_center)) for at least one example; `slopes` are sums of
+// dy over the batch. Left tiles are 16 outputs x 32 examples, right ones 32 examples x 16 inputs. Terms: 3, or fewer to
+// see the loss.
 template <std::size_t Terms, class Unit>
 TESSERA_INLINE void update(Unit& unit, const float* dy, const float* slopes, const ByteRows& x, float* w,
-                           const float* toward, std::size_t batch, std::size_t in, std::size_t out, float rate,
-                           float pull) {
+                           const float* prox_center, std::size_t batch, std::size_t in, std::size_t out, float rate,
+                           float prox_weight) {
     if (out == 0) return;
-    UpdateFactors factors(dy, slopes, x, w, batch, in, out, rate, toward != nullptr);
+    UpdateFactors factors(dy, slopes, x, w, batch, in, out, rate, prox_center != nullptr);
     const std::size_t blocks = factors.blocks, vectors = factors.vectors;
     constexpr std::size_t ring = 6, lag = 1;  // tiles of sums, and how many of them wait
     alignas(64) float sums[ring][tile_words];
@@ -260,9 +260,9 @@ TESSERA_INLINE void update(Unit& unit, const float* dy, const float* slopes, con
                 Floats now, change, anchor;
                 load_lanes(to, n, now);
                 std::memcpy(&change, from + i * lanes, sizeof change);
-                if (toward) {
-                    load_lanes(toward + (to - w), n, anchor);
-                    change -= rate * (pull * (now - anchor));
+                if (prox_center) {
+                    load_lanes(prox_center + (to - w), n, anchor);
+                    change -= rate * (prox_weight * (now - anchor));
                 }
                 store_lanes(now + change, n, to);
             }
@@ -310,8 +310,8 @@ constexpr bool tiles_pay(std::size_t outputs) { return outputs >= 64; }
 inline namespace linked {
 void affine_bytes(const ByteRows& x, const float* w, const float* bias, float* y, std::size_t batch, std::size_t in,
                   std::size_t out);
-void affine_update_bytes(const float* dy, const float* slopes, const ByteRows& x, float* w, const float* toward,
-                         std::size_t batch, std::size_t in, std::size_t out, float rate, float pull);
+void affine_update_bytes(const float* dy, const float* slopes, const ByteRows& x, float* w, const float* prox_center,
+                         std::size_t batch, std::size_t in, std::size_t out, float rate, float prox_weight);
 }
 #else
 TESSERA_KERNELS_OPEN
@@ -322,10 +322,10 @@ affine_bytes(const ByteRows& x, const float* w, const float* bias, float* y, std
     tiles::affine(unit, x, w, bias, y, batch, in, out);
 }
 [[gnu::noinline, gnu::target("avx512f,avx512vl,avx512bw,avx512dq,avx512vbmi,avx2,fma")]] TESSERA_KERNELS_INLINE void
-affine_update_bytes(const float* dy, const float* slopes, const ByteRows& x, float* w, const float* toward,
-                    std::size_t batch, std::size_t in, std::size_t out, float rate, float pull) {
+affine_update_bytes(const float* dy, const float* slopes, const ByteRows& x, float* w, const float* prox_center,
+                    std::size_t batch, std::size_t in, std::size_t out, float rate, float prox_weight) {
     tiles::Processor unit;
-    tiles::update<3>(unit, dy, slopes, x, w, toward, batch, in, out, rate, pull);
+    tiles::update<3>(unit, dy, slopes, x, w, prox_center, batch, in, out, rate, prox_weight);
 }
 TESSERA_KERNELS_CLOSE
 #endif
@@ -356,15 +356,16 @@ inline void affine_weight_gradient(const float* dy, const ByteRows& x, float* dw
     affine_weight_gradient(dy, Widened(x, batch, in).data(), dw, dbias, batch, in, out);
 }
 inline void affine_update(const float* dy, const ByteRows& x, float* w, std::size_t batch, std::size_t in,
-                          std::size_t out, const UpdatePulls<float>& pulls, const UpdateNumbers<float>& numbers) {
+                          std::size_t out, const UpdateVectors<float>& pulls, const UpdateNumbers<float>& numbers) {
 #ifdef TESSERA_TILES
-    const bool hot = numbers.decay == 0 && !pulls.also && !pulls.velocity;
+    const bool hot = numbers.decay == 0 && !pulls.linear && !pulls.velocity;
     if (tiles_read(x.shift, in) && hot && batch > 0) {
         const Scratch<float> slopes(out);
         bias_gradient(dy, slopes.data(), batch, out);
-        affine_update_bytes(dy, slopes.data(), x, w, pulls.toward, batch, in, out, numbers.rate, numbers.pull);
+        affine_update_bytes(dy, slopes.data(), x, w, pulls.prox_center, batch, in, out, numbers.rate,
+                            numbers.prox_weight);
         const auto of_bias = pulls.at(out * in);
-        return update(w + out * in, slopes.data(), of_bias.toward, nullptr, nullptr, out, 1.0f, numbers);
+        return update(w + out * in, slopes.data(), of_bias.prox_center, nullptr, nullptr, out, 1.0f, numbers);
     }
 #endif
     affine_update(dy, Widened(x, batch, in).data(), w, batch, in, out, pulls, numbers);

@@ -81,7 +81,7 @@ public:
     }
     template <class R>
     static void affine_update(const R* dy, auto x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                              const kernels::UpdatePulls<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
+                              const kernels::UpdateVectors<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
         if constexpr (std::is_same_v<decltype(x), kernels::ByteRows>)
             kernels::affine_update(dy, x, w, batch, in, out, pulls, numbers);
         else if constexpr (std::is_convertible_v<decltype(x), const R*>)
@@ -110,11 +110,11 @@ public:
         if (dbias) kernels::bias_gradient(dy, dbias, rows, out);
     }
     static void sequence_update(const float* dy, kernels::PanelSource x, float* w, std::size_t rows, std::size_t in,
-                                std::size_t out, const kernels::UpdatePulls<float>& pulls,
+                                std::size_t out, const kernels::UpdateVectors<float>& pulls,
                                 const kernels::UpdateNumbers<float>& numbers) {
         const auto descend = [&](const float* dw, std::size_t from, std::size_t n) {
             const auto own = pulls.at(from);
-            kernels::update(w + from, dw, own.toward, own.also, own.velocity, n, 1.0f, numbers);
+            kernels::update(w + from, dw, own.prox_center, own.linear, own.velocity, n, 1.0f, numbers);
         };
         by_outputs(rows, in, out, [&](std::size_t o, std::size_t n) {
             const Scratch<float> dw(n * in);
@@ -169,7 +169,7 @@ struct Reference {
     }
     template <class R>
     static void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                              const kernels::UpdatePulls<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
+                              const kernels::UpdateVectors<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
         kernels::reference::affine_update(dy, x, w, batch, in, out, pulls, numbers);
     }
 };

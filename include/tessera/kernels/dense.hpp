@@ -129,7 +129,7 @@ TESSERA_INLINE void affine_body(const R* const* x, const R* w, const R* bias, R*
 // The gradient of the bias, sum over the batch of dy[.][o], and what becomes of it.
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void column_sums_body(const R* dy, std::size_t stride, R* c, std::size_t batch, std::size_t out,
-                                     const TileEnd<R>& end) {
+                                     const Epilogue<R>& end) {
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     std::size_t o = 0;
     for (; o + lanes <= out; o += lanes) {
@@ -147,22 +147,22 @@ TESSERA_INLINE void column_sums_body(const R* dy, std::size_t stride, R* c, std:
 }  // namespace detail
 
 using detail::UpdateNumbers;
-using detail::UpdatePulls;
+using detail::UpdateVectors;
 
 // Kernels read x (and, for the input gradient, w) by a table of row pointers, so a minibatch needs no gathering.
-#define TESSERA_DENSE_KERNELS(R)                                                                                      \
-    TESSERA_DISPATCH(affine, R,                                                                                       \
-                     (const R* const* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,          \
-                      std::size_t out),                                                                               \
-                     (x, w, bias, y, batch, in, out))                                                                 \
-    TESSERA_DISPATCH(outer_sums, R,                                                                                   \
-                     (const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows,          \
-                      std::size_t columns, std::size_t depth, std::size_t deep,                                       \
-                      const kernels::detail::TileEnd<R>& end),                                                        \
-                     (a, ak, am, b, c, rows, columns, depth, deep, end))                                              \
-    TESSERA_DISPATCH(column_sums, R,                                                                                  \
-                     (const R* dy, std::size_t stride, R* c, std::size_t batch, std::size_t out,                      \
-                      const kernels::detail::TileEnd<R>& end),                                                        \
+#define TESSERA_DENSE_KERNELS(R)                                                                                     \
+    TESSERA_DISPATCH(                                                                                                \
+        affine, R,                                                                                                   \
+        (const R* const* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in, std::size_t out),    \
+        (x, w, bias, y, batch, in, out))                                                                             \
+    TESSERA_DISPATCH(                                                                                                \
+        outer_sums, R,                                                                                               \
+        (const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows, std::size_t columns, \
+         std::size_t depth, std::size_t deep, const kernels::detail::Epilogue<R>& end),                              \
+        (a, ak, am, b, c, rows, columns, depth, deep, end))                                                          \
+    TESSERA_DISPATCH(column_sums, R,                                                                                 \
+                     (const R* dy, std::size_t stride, R* c, std::size_t batch, std::size_t out,                     \
+                      const kernels::detail::Epilogue<R>& end),                                                      \
                      (dy, stride, c, batch, out, end))
 TESSERA_DENSE_KERNELS(float)
 TESSERA_DENSE_KERNELS(double)
@@ -199,11 +199,11 @@ void affine(const R* x, const R* w, const R* bias, R* y, std::size_t batch, std:
 template <class R>
 void outer_products(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows,
                     std::size_t columns, std::size_t depth, std::size_t deep) {
-    outer_sums(a, ak, am, b, c, rows, columns, depth, deep, detail::TileEnd<R>{});
+    outer_sums(a, ak, am, b, c, rows, columns, depth, deep, detail::Epilogue<R>{});
 }
 template <class R>
 void bias_gradient(const R* dy, R* dbias, std::size_t batch, std::size_t out) {
-    column_sums(dy, out, dbias, batch, out, detail::TileEnd<R>{});
+    column_sums(dy, out, dbias, batch, out, detail::Epilogue<R>{});
 }
 template <class R>
 void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in, std::size_t out) {
@@ -224,21 +224,21 @@ void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_
 // biases: dW is never stored.
 template <class R>
 void affine_update_rows(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                        std::size_t first, std::size_t last, const UpdatePulls<R>& pulls,
+                        std::size_t first, std::size_t last, const UpdateVectors<R>& pulls,
                         const UpdateNumbers<R>& numbers) {
-    const auto end = detail::TileEnd<R>::update(pulls, numbers);
+    const auto end = detail::Epilogue<R>::update(pulls, numbers);
     const std::size_t weight = first * in, bias = out * in + first;
     outer_sums(dy + first, out, 1, x, w + weight, last - first, in, batch, batch, end.at(weight));
     column_sums(dy + first, out, w + bias, batch, last - first, end.at(bias));
 }
 template <class R>
 void affine_update(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                   const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
+                   const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
     affine_update_rows(dy, x, w, batch, in, out, 0, out, pulls, numbers);
 }
 template <class R>
 void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                   const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
+                   const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
     affine_update(dy, RowTable<R>(x, batch, in).rows(), w, batch, in, out, pulls, numbers);
 }
 

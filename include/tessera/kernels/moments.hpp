@@ -91,10 +91,10 @@ TESSERA_INLINE void adapt_toward_body(R* w, const R* to, double* m, double* v, s
     }
 }
 
-// A client's step: d = g + pull (x - toward) + also, either of which may be null.
+// A client's step: d = g + prox_weight (x - prox_center) + linear, either of which may be null.
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void adam_body(R* x, const R* g, const R* toward, R pull, const R* also, R* m, R* v, std::size_t n,
-                              const MomentNumbers<R>* numbers) {
+TESSERA_INLINE void adam_body(R* x, const R* g, const R* prox_center, R prox_weight, const R* linear, R* m, R* v,
+                              std::size_t n, const MomentNumbers<R>* numbers) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     const MomentNumbers<R> s = *numbers;
@@ -102,8 +102,8 @@ TESSERA_INLINE void adam_body(R* x, const R* g, const R* toward, R pull, const R
     for (; j + lanes <= n; j += lanes) {
         Held<R, Bytes> xj = *reinterpret_cast<const Vec*>(x + j), d = *reinterpret_cast<const Vec*>(g + j);
         Held<R, Bytes> mj = *reinterpret_cast<const Vec*>(m + j), vj = *reinterpret_cast<const Vec*>(v + j);
-        if (toward) d += pull * (xj - *reinterpret_cast<const Vec*>(toward + j));
-        if (also) d += *reinterpret_cast<const Vec*>(also + j);
+        if (prox_center) d += prox_weight * (xj - *reinterpret_cast<const Vec*>(prox_center + j));
+        if (linear) d += *reinterpret_cast<const Vec*>(linear + j);
         advance<SecondMoment::adam>(mj, vj, d, s);
         *reinterpret_cast<Vec*>(m + j) = mj;
         *reinterpret_cast<Vec*>(v + j) = vj;
@@ -111,8 +111,8 @@ TESSERA_INLINE void adam_body(R* x, const R* g, const R* toward, R pull, const R
     }
     for (; j < n; ++j) {
         R d = g[j];
-        if (toward) d += pull * (x[j] - toward[j]);
-        if (also) d += also[j];
+        if (prox_center) d += prox_weight * (x[j] - prox_center[j]);
+        if (linear) d += linear[j];
         advance<SecondMoment::adam>(m[j], v[j], d, s);
         x[j] -= s.rate * d;
     }
@@ -120,15 +120,15 @@ TESSERA_INLINE void adam_body(R* x, const R* g, const R* toward, R pull, const R
 
 }  // namespace detail
 
-#define TESSERA_MOMENT_KERNELS(R)                                                                                  \
-    TESSERA_DISPATCH(adapt_toward, R,                                                                              \
-                     (R * w, const R* to, double* m, double* v, std::size_t n, SecondMoment kind,                  \
-                      const MomentNumbers<double>* numbers),                                                       \
-                     (w, to, m, v, n, kind, numbers))                                                              \
-    TESSERA_DISPATCH(adam, R,                                                                                      \
-                     (R * x, const R* g, const R* toward, R pull, const R* also, R* m, R* v, std::size_t n,        \
-                      const MomentNumbers<R>* numbers),                                                            \
-                     (x, g, toward, pull, also, m, v, n, numbers))
+#define TESSERA_MOMENT_KERNELS(R)                                                                          \
+    TESSERA_DISPATCH(adapt_toward, R,                                                                      \
+                     (R * w, const R* to, double* m, double* v, std::size_t n, SecondMoment kind,          \
+                      const MomentNumbers<double>* numbers),                                               \
+                     (w, to, m, v, n, kind, numbers))                                                      \
+    TESSERA_DISPATCH(adam, R,                                                                              \
+                     (R * x, const R* g, const R* prox_center, R prox_weight, const R* linear, R* m, R* v, \
+                      std::size_t n, const MomentNumbers<R>* numbers),                                     \
+                     (x, g, prox_center, prox_weight, linear, m, v, n, numbers))
 TESSERA_MOMENT_KERNELS(float)
 TESSERA_MOMENT_KERNELS(double)
 #undef TESSERA_MOMENT_KERNELS

@@ -141,9 +141,9 @@ TESSERA_INLINE void each_group(const NormShape& s, std::size_t begin, std::size_
         for (std::size_t g = begin; g < end; ++g) f(first + g, first / s.groups * s.outer + g * s.inner, g * s.pairs);
 }
 
-// notes are mean and 1/sqrt(variance + eps) of each group; `known`: they are given. variances null: not wanted.
+// `saved` are mean and 1/sqrt(variance + eps) of each group; `known`: they are given. variances null: not wanted.
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void normalise_body(const R* x, const R* scale, const R* shift, R* y, R* notes, R* variances,
+TESSERA_INLINE void normalise_body(const R* x, const R* scale, const R* shift, R* y, R* saved, R* variances,
                                    const NormShape& s, std::size_t begin, std::size_t end, R eps, bool relu,
                                    bool known) {
     each_group(
@@ -171,11 +171,11 @@ TESSERA_INLINE void normalise_body(const R* x, const R* scale, const R* shift, R
                         });
                 }
                 const R variance = squares[0] / R(s.numbers());
-                notes[2 * i] = mean;
-                notes[2 * i + 1] = R(1) / std::sqrt(variance + eps);
+                saved[2 * i] = mean;
+                saved[2 * i + 1] = R(1) / std::sqrt(variance + eps);
                 if (variances) variances[i] = variance;
             }
-            const R mean = notes[2 * i], inverse = notes[2 * i + 1];
+            const R mean = saved[2 * i], inverse = saved[2 * i + 1];
             for (std::size_t r = 0; r < s.rows; ++r) {
                 const std::size_t row = at + r * s.apart, own = pair + r * s.pair_step;
                 const R factor = scale[own] * inverse, term = shift[own];
@@ -202,12 +202,12 @@ TESSERA_INLINE void normalise_body(const R* x, const R* scale, const R* shift, R
 // dx, and the sums over groups of dscale and dshift, which are added to; null: not wanted.
 //   dx = inverse (d - mean(d) - h mean(d h)),  d = dy scale;   dx = inverse d where mean and variance were `known`
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void normalise_gradient_body(const R* x, const R* dy, const R* scale, const R* shift, const R* notes,
+TESSERA_INLINE void normalise_gradient_body(const R* x, const R* dy, const R* scale, const R* shift, const R* saved,
                                             R* dx, R* dscale, R* dshift, const NormShape& s, std::size_t begin,
                                             std::size_t end, bool relu, bool known) {
     each_group(
         s, begin, end, [&](std::size_t i, std::size_t at, std::size_t pair) __attribute__((always_inline)) {
-            const R mean = notes[2 * i], inverse = notes[2 * i + 1];
+            const R mean = saved[2 * i], inverse = saved[2 * i + 1];
             R slope = 0, along = 0;  // sums of d and of d (x - mean)
             // x - mean, and dy where the ReLU lets it through
             const auto read = [&](std::size_t number, std::size_t own, std::size_t j, auto& off, auto& d)
@@ -292,13 +292,13 @@ TESSERA_INLINE void normalise_gradient_body(const R* x, const R* dy, const R* sc
 
 #define TESSERA_NORM_KERNELS(R)                                                                                     \
     TESSERA_DISPATCH(normalise, R,                                                                                  \
-                     (const R* x, const R* scale, const R* shift, R* y, R* notes, R* variances, const NormShape& s, \
+                     (const R* x, const R* scale, const R* shift, R* y, R* saved, R* variances, const NormShape& s, \
                       std::size_t begin, std::size_t end, R eps, bool relu, bool known),                            \
-                     (x, scale, shift, y, notes, variances, s, begin, end, eps, relu, known))                       \
+                     (x, scale, shift, y, saved, variances, s, begin, end, eps, relu, known))                       \
     TESSERA_DISPATCH(normalise_gradient, R,                                                                         \
-                     (const R* x, const R* dy, const R* scale, const R* shift, const R* notes, R* dx, R* dscale,    \
+                     (const R* x, const R* dy, const R* scale, const R* shift, const R* saved, R* dx, R* dscale,    \
                       R* dshift, const NormShape& s, std::size_t begin, std::size_t end, bool relu, bool known),    \
-                     (x, dy, scale, shift, notes, dx, dscale, dshift, s, begin, end, relu, known))
+                     (x, dy, scale, shift, saved, dx, dscale, dshift, s, begin, end, relu, known))
 TESSERA_NORM_KERNELS(float)
 TESSERA_NORM_KERNELS(double)
 #undef TESSERA_NORM_KERNELS
@@ -306,7 +306,7 @@ TESSERA_NORM_KERNELS(double)
 // What a norm does besides: a ReLU behind it, and mean and variance that are given.
 struct NormOptions {
     bool relu = false;   // y = max(0, y)
-    bool known = false;  // `notes` have mean and 1/sqrt(variance + eps) already, as a norm has them in evaluation
+    bool known = false;  // `saved` have mean and 1/sqrt(variance + eps) already, as a norm has them in evaluation
 };
 
 namespace detail {
@@ -321,22 +321,22 @@ void groups_by_crew(const NormShape& s, const F& f) {
 }
 }  // namespace detail
 
-// y and notes, two for each group; variances (divided by n) where they are wanted.
+// y and `saved`, two for each group; variances (divided by n) where they are wanted.
 template <class R>
-void norm(const R* x, const R* scale, const R* shift, R* y, R* notes, const NormShape& s, R eps, NormOptions o = {},
+void norm(const R* x, const R* scale, const R* shift, R* y, R* saved, const NormShape& s, R eps, NormOptions o = {},
           R* variances = nullptr) {
     detail::groups_by_crew(s, [&](std::size_t begin, std::size_t end) {
-        normalise(x, scale, shift, y, notes, variances, s, begin, end, eps, o.relu, o.known);
+        normalise(x, scale, shift, y, saved, variances, s, begin, end, eps, o.relu, o.known);
     });
 }
 // Writes dx, dscale and dshift (of `pairs` numbers); a null one is not wanted, the latter two go together.
 template <class R>
-void norm_gradient(const R* x, const R* dy, const R* scale, const R* shift, const R* notes, R* dx, R* dscale, R* dshift,
+void norm_gradient(const R* x, const R* dy, const R* scale, const R* shift, const R* saved, R* dx, R* dscale, R* dshift,
                    std::size_t pairs, const NormShape& s, NormOptions o = {}) {
     if (dscale) std::fill_n(dscale, pairs, R(0));
     if (dscale) std::fill_n(dshift, pairs, R(0));
     detail::groups_by_crew(s, [&](std::size_t begin, std::size_t end) {
-        normalise_gradient(x, dy, scale, shift, notes, dx, dscale, dshift, s, begin, end, o.relu, o.known);
+        normalise_gradient(x, dy, scale, shift, saved, dx, dscale, dshift, s, begin, end, o.relu, o.known);
     });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums of outer products, hand-tiled: c[m][j] = sum_k a[k*ak + m*am] b[k][j], both gradients of an affine layer
-// (kernels/dense.hpp). What becomes of a finished tile is said by a TileEnd, so an update need not store a gradient.
+// (kernels/dense.hpp). What becomes of a finished tile is said by a Epilogue, so an update need not store a gradient.
 #pragma once
 
 #include <algorithm>
@@ -31,17 +31,17 @@ TESSERA_INLINE T* forget(T* p) {
 // What becomes of a finished tile of sums: it is stored, or moves the parameters under it. Chosen at run time, tile by
 // tile, which no step notices: loops of their own for each cost every program that trains 3 s to compile.
 template <class R>
-struct TileEnd {
+struct Epilogue {
     enum class Kind : unsigned char { store, descend, pulled, by_any_term };  // the plain and the proximal step are hot
     Kind kind = Kind::store;
-    UpdatePulls<R> pulls{};
+    UpdateVectors<R> pulls{};
     UpdateNumbers<R> numbers{};
 
-    static TileEnd update(const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
-        const bool any = numbers.decay != 0 || pulls.also || pulls.velocity;
-        return {any ? Kind::by_any_term : pulls.toward ? Kind::pulled : Kind::descend, pulls, numbers};
+    static Epilogue update(const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
+        const bool any = numbers.decay != 0 || pulls.linear || pulls.velocity;
+        return {any ? Kind::by_any_term : pulls.prox_center ? Kind::pulled : Kind::descend, pulls, numbers};
     }
-    TileEnd at(std::size_t j) const { return {kind, pulls.at(j), numbers}; }
+    Epilogue at(std::size_t j) const { return {kind, pulls.at(j), numbers}; }
 
     // `at` is the coordinate of *c among the parameters that `pulls` counts from. `add`: a sum to store is added to
     // what an earlier block of depth left there.
@@ -50,7 +50,7 @@ struct TileEnd {
                              bool add) const {
         using Vec = V<R, Bytes>;
         constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
-        const TileEnd& own = *forget(this);
+        const Epilogue& own = *forget(this);
         // f by address: a reference to a register in memory would lose, for Clang, that it may lie anywhere.
         const auto each = [&](const auto& f) __attribute__((always_inline)) {
 #pragma GCC unroll 8
@@ -68,8 +68,8 @@ struct TileEnd {
                 *reinterpret_cast<Vec*>(x) -= by * d;
             });
         } else if (own.kind == Kind::pulled) {
-            const R by = own.numbers.rate, back = own.numbers.pull;
-            const R* to = own.pulls.toward + at;
+            const R by = own.numbers.rate, back = own.numbers.prox_weight;
+            const R* to = own.pulls.prox_center + at;
 #pragma GCC unroll 8
             for (std::size_t m = 0; m < M; ++m) {
 #pragma GCC unroll 8
@@ -87,7 +87,7 @@ struct TileEnd {
             for (std::size_t m = 0; m < M; ++m)
 #pragma GCC unroll 8
                 for (std::size_t v = 0; v < NV; ++v) d[m * NV + v] = sum[m][v];
-            const UpdatePulls<R> from = own.pulls.at(at);
+            const UpdateVectors<R> from = own.pulls.at(at);
             const UpdateNumbers<R> by = own.numbers;
 #pragma GCC unroll 1
             for (std::size_t m = 0; m < M; ++m)
@@ -104,13 +104,13 @@ struct TileEnd {
 private:
     template <std::size_t Bytes>
     TESSERA_INLINE static void move_vector(R* c, std::size_t j, const Held<R, Bytes>& sum,
-                                           const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
+                                           const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
         using Vec = V<R, Bytes>;
         Vec& x = *reinterpret_cast<Vec*>(c);
         Held<R, Bytes> d = sum;
         if (numbers.decay != 0) d += numbers.decay * x;
-        if (pulls.toward) d += numbers.pull * (x - *reinterpret_cast<const Vec*>(pulls.toward + j));
-        if (pulls.also) d += *reinterpret_cast<const Vec*>(pulls.also + j);
+        if (pulls.prox_center) d += numbers.prox_weight * (x - *reinterpret_cast<const Vec*>(pulls.prox_center + j));
+        if (pulls.linear) d += *reinterpret_cast<const Vec*>(pulls.linear + j);
         if (pulls.velocity) {
             Vec& v = *reinterpret_cast<Vec*>(pulls.velocity + j);
             v = d = numbers.momentum * v + d;
@@ -121,9 +121,9 @@ private:
 
 // sum_k a[k*ak + m*am] b[k][j - first] for M rows m and NV vectors of columns j, and what becomes of it.
 template <class R, std::size_t Bytes, std::size_t M, std::size_t NV>
-TESSERA_INLINE void outer_tile(const R* a, std::size_t ak, std::size_t am, const R* const* b,
-                               std::size_t first, std::size_t j, R* c, std::size_t ldc, std::size_t depth,
-                               std::size_t at, bool add, const TileEnd<R>& end) {
+TESSERA_INLINE void outer_tile(const R* a, std::size_t ak, std::size_t am, const R* const* b, std::size_t first,
+                               std::size_t j, R* c, std::size_t ldc, std::size_t depth, std::size_t at, bool add,
+                               const Epilogue<R>& end) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     Held<R, Bytes> acc[M][NV] = {};
@@ -151,7 +151,7 @@ inline constexpr bool large_tiles = Bytes == 64 && sizeof(R) == 4;
 template <class R, std::size_t Bytes, std::size_t M>
 TESSERA_INLINE void outer_rows(const R* a, std::size_t ak, std::size_t am, const R* const* b, std::size_t first, R* c,
                                std::size_t ldc, std::size_t from, std::size_t to, std::size_t depth, std::size_t at,
-                               bool add, const TileEnd<R>& end) {
+                               bool add, const Epilogue<R>& end) {
     constexpr std::size_t NV = large_tiles<R, Bytes> ? 4 : M == 1 ? 1 : 2, lanes = VectorOf<R, Bytes>::lanes;
     std::size_t j = from;
     const auto take = [&]<std::size_t Wide, std::size_t Count>(std::size_t until) __attribute__((always_inline)) {
@@ -217,7 +217,7 @@ inline constexpr std::size_t rows_to_pack = Bytes == 64 ? 48 : Bytes == 32 ? 12 
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t ldc,
                           std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep,
-                          const TileEnd<R>& end) {
+                          const Epilogue<R>& end) {
     constexpr std::size_t least = 4 * VectorOf<R, Bytes>::lanes, l1 = 24 * 1024;
     const bool packs = rows >= rows_to_pack<Bytes> && lies_badly<R>(columns, depth, deep);
     deep = deep < depth ? deep : depth;
@@ -296,8 +296,8 @@ TESSERA_INLINE void outer_of_few(const R* a, std::size_t ak, std::size_t am, con
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void outer_sums_body(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c,
                                     std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep,
-                                    const TileEnd<R>& end) {
-    if (end.kind == TileEnd<R>::Kind::store && rows <= few_rows && lies_badly<R>(columns, depth, deep))
+                                    const Epilogue<R>& end) {
+    if (end.kind == Epilogue<R>::Kind::store && rows <= few_rows && lies_badly<R>(columns, depth, deep))
         return outer_of_few<R, Bytes>(a, ak, am, b, c, rows, columns, depth, deep);
     outer<R, Bytes>(a, ak, am, b, c, columns, rows, columns, depth, deep, end);
 }

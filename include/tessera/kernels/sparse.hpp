@@ -38,11 +38,11 @@ template <class R>
 struct SparseEnd {
     R* sums = nullptr;    // of all blocks so far
     R* values = nullptr;  // null: do not update
-    UpdatePulls<R> pulls{};
+    UpdateVectors<R> pulls{};
     UpdateNumbers<R> numbers{};
     bool add = false;
 
-    bool plain() const { return values && !add && !pulls.toward && !pulls.also && !pulls.velocity; }
+    bool plain() const { return values && !add && !pulls.prox_center && !pulls.linear && !pulls.velocity; }
     SparseEnd of_block(std::size_t begin, std::size_t width, std::size_t examples) const {
         SparseEnd block = *this;
         block.add = begin > 0;
@@ -69,8 +69,8 @@ struct SparseEnd {
         Vec& x = *reinterpret_cast<Vec*>(values + k);
         Held<R, Bytes> d = sum;
         if (numbers.decay != 0) d += numbers.decay * x;
-        if (pulls.toward) d += numbers.pull * (x - *reinterpret_cast<const Vec*>(pulls.toward + k));
-        if (pulls.also) d += *reinterpret_cast<const Vec*>(pulls.also + k);
+        if (pulls.prox_center) d += numbers.prox_weight * (x - *reinterpret_cast<const Vec*>(pulls.prox_center + k));
+        if (pulls.linear) d += *reinterpret_cast<const Vec*>(pulls.linear + k);
         if (pulls.velocity) {
             Vec& v = *reinterpret_cast<Vec*>(pulls.velocity + k);
             d = numbers.momentum * v + d;
@@ -349,7 +349,7 @@ void sparse_weight_gradient(const SparsePattern& pattern, const R* dy, const R* 
 // The same gradient, and the update of w with it.
 template <class R>
 void sparse_update(const SparsePattern& pattern, const R* dy, const R* x, R* w, std::size_t batch,
-                   const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
+                   const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
     const Scratch<R> sums(pattern.count());  // of all blocks but the last
     sparse_weights(pattern.row_by_row(), x, dy,
                    detail::SparseEnd<R>{.sums = sums.data(), .values = w, .pulls = pulls, .numbers = numbers},
@@ -374,7 +374,7 @@ void sparse_gradients(const SparsePattern& pattern, const R* w, const R* dy, con
 // The input gradient with w as it is, and the update of w.
 template <class R>
 void sparse_backward(const SparsePattern& pattern, const R* dy, const R* x, R* w, SparseOut<R> dx, std::size_t batch,
-                     const UpdatePulls<R>& pulls, const UpdateNumbers<R>& numbers) {
+                     const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
     const Scratch<R> sums(pattern.count());  // of all blocks but the last
     dx.batch = batch;
     sparse_both(pattern.transposed(), static_cast<const R*>(w), x, dy, dx,

@@ -93,34 +93,35 @@ TESSERA_INLINE void square_root(T& v) {
 // The numbers of one update, hoisted out of the loop (Step in contracts/model.hpp).
 template <class R>
 struct UpdateNumbers {
-    R rate, decay, pull, momentum;
+    R rate, decay, prox_weight, momentum;
 };
 
 // What an update reads and writes beside x and the gradient; null: not there.
 template <class R>
-struct UpdatePulls {
-    const R* toward;
-    const R* also;
+struct UpdateVectors {
+    const R* prox_center;
+    const R* linear;
     R* velocity;
-    UpdatePulls at(std::size_t j) const {
-        return {toward ? toward + j : nullptr, also ? also + j : nullptr, velocity ? velocity + j : nullptr};
+    UpdateVectors at(std::size_t j) const {
+        return {prox_center ? prox_center + j : nullptr, linear ? linear + j : nullptr,
+                velocity ? velocity + j : nullptr};
     }
 };
 
-//   d += decay*x + pull*(x - toward) + also;   v = momentum*v + d;   x -= rate*v     for x number j
+//   d += decay*x + prox_weight*(x - prox_center) + linear;   v = momentum*v + d;   x -= rate*v     for x number j
 template <class R>
-TESSERA_INLINE void move(R& x, R d, const UpdatePulls<R>& pulls, std::size_t j, const UpdateNumbers<R>& s) {
+TESSERA_INLINE void move(R& x, R d, const UpdateVectors<R>& pulls, std::size_t j, const UpdateNumbers<R>& s) {
     if (s.decay != 0) d += s.decay * x;
-    if (pulls.toward) d += s.pull * (x - pulls.toward[j]);
-    if (pulls.also) d += pulls.also[j];
+    if (pulls.prox_center) d += s.prox_weight * (x - pulls.prox_center[j]);
+    if (pulls.linear) d += pulls.linear[j];
     if (pulls.velocity) d = pulls.velocity[j] = s.momentum * pulls.velocity[j] + d;
     x -= s.rate * d;
 }
 
 // The same with d = scale*g.
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void update_body(R* x, const R* g, const R* toward, const R* also, R* velocity, std::size_t n, R scale,
-                                UpdateNumbers<R> s) {
+TESSERA_INLINE void update_body(R* x, const R* g, const R* prox_center, const R* linear, R* velocity, std::size_t n,
+                                R scale, UpdateNumbers<R> s) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     std::size_t j = 0;
@@ -128,15 +129,15 @@ TESSERA_INLINE void update_body(R* x, const R* g, const R* toward, const R* also
         Vec& xj = *reinterpret_cast<Vec*>(x + j);
         Vec d = *reinterpret_cast<const Vec*>(g + j) * scale;
         if (s.decay != 0) d += s.decay * xj;
-        if (toward) d += s.pull * (xj - *reinterpret_cast<const Vec*>(toward + j));
-        if (also) d += *reinterpret_cast<const Vec*>(also + j);
+        if (prox_center) d += s.prox_weight * (xj - *reinterpret_cast<const Vec*>(prox_center + j));
+        if (linear) d += *reinterpret_cast<const Vec*>(linear + j);
         if (velocity) {
             Vec& v = *reinterpret_cast<Vec*>(velocity + j);
             d = v = s.momentum * v + d;
         }
         xj -= s.rate * d;
     }
-    for (; j < n; ++j) move(x[j], g[j] * scale, UpdatePulls<R>{toward, also, velocity}, j, s);
+    for (; j < n; ++j) move(x[j], g[j] * scale, UpdateVectors<R>{prox_center, linear, velocity}, j, s);
 }
 
 template <class R, std::size_t Bytes>
@@ -306,22 +307,22 @@ TESSERA_INLINE void widen_bytes_body(const std::uint8_t* in, R* out, std::size_t
 
 }  // namespace detail
 
-#define TESSERA_VECTOR_KERNELS(R)                                                                              \
-    TESSERA_DISPATCH(update, R,                                                                                \
-                     (R * x, const R* g, const R* toward, const R* also, R* velocity, std::size_t n, R scale,  \
-                      kernels::detail::UpdateNumbers<R> numbers),                                              \
-                     (x, g, toward, also, velocity, n, scale, numbers))                                        \
-    TESSERA_DISPATCH(axpy, R, (R a, const R* x, R* y, std::size_t n), (a, x, y, n))                            \
-    TESSERA_DISPATCH(dot, R, (const R* x, const R* y, std::size_t n, double* result), (x, y, n, result))       \
-    TESSERA_DISPATCH(squared_norm, R, (const R* x, std::size_t n, double* result), (x, n, result))             \
-    TESSERA_DISPATCH(squared_distance, R, (const R* x, double a, const R* y, std::size_t n, double* result),   \
-                     (x, a, y, n, result))                                                                     \
-    TESSERA_DISPATCH(sum, R, (const R* x, std::size_t n, double* result), (x, n, result))                      \
-    TESSERA_DISPATCH(blend, R, (R a, const R* x, R b, R* y, std::size_t n), (a, x, b, y, n))                   \
-    TESSERA_DISPATCH(pulled, R, (R a, const R* mu, const R* theta, R* w, std::size_t n), (a, mu, theta, w, n)) \
-    TESSERA_DISPATCH(soft_threshold, R, (R t, R* x, std::size_t n), (t, x, n))                                 \
-    TESSERA_DISPATCH(shrink, R, (R t, R* x, std::size_t n), (t, x, n))                                         \
-    TESSERA_DISPATCH(widen_bytes, R, (const std::uint8_t* in, R* out, std::size_t n, R shift, R scale),        \
+#define TESSERA_VECTOR_KERNELS(R)                                                                                    \
+    TESSERA_DISPATCH(update, R,                                                                                      \
+                     (R * x, const R* g, const R* prox_center, const R* linear, R* velocity, std::size_t n, R scale, \
+                      kernels::detail::UpdateNumbers<R> numbers),                                                    \
+                     (x, g, prox_center, linear, velocity, n, scale, numbers))                                       \
+    TESSERA_DISPATCH(axpy, R, (R a, const R* x, R* y, std::size_t n), (a, x, y, n))                                  \
+    TESSERA_DISPATCH(dot, R, (const R* x, const R* y, std::size_t n, double* result), (x, y, n, result))             \
+    TESSERA_DISPATCH(squared_norm, R, (const R* x, std::size_t n, double* result), (x, n, result))                   \
+    TESSERA_DISPATCH(squared_distance, R, (const R* x, double a, const R* y, std::size_t n, double* result),         \
+                     (x, a, y, n, result))                                                                           \
+    TESSERA_DISPATCH(sum, R, (const R* x, std::size_t n, double* result), (x, n, result))                            \
+    TESSERA_DISPATCH(blend, R, (R a, const R* x, R b, R* y, std::size_t n), (a, x, b, y, n))                         \
+    TESSERA_DISPATCH(pulled, R, (R a, const R* mu, const R* theta, R* w, std::size_t n), (a, mu, theta, w, n))       \
+    TESSERA_DISPATCH(soft_threshold, R, (R t, R * x, std::size_t n), (t, x, n))                                      \
+    TESSERA_DISPATCH(shrink, R, (R t, R * x, std::size_t n), (t, x, n))                                              \
+    TESSERA_DISPATCH(widen_bytes, R, (const std::uint8_t* in, R* out, std::size_t n, R shift, R scale),              \
                      (in, out, n, shift, scale))
 TESSERA_VECTOR_KERNELS(float)
 TESSERA_VECTOR_KERNELS(double)

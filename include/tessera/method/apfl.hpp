@@ -37,7 +37,7 @@ struct Apfl {
     };
 
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+    auto visit(const Context<M>& at, Vec<R> w, Client<R>& me) const {
         nn::Blend<M> mixed{at.model, &w, share(me)};
         start(me.v, w);
         auto own = walk(at.with(mixed), local);
@@ -55,7 +55,7 @@ struct Apfl {
         return up(at, std::move(w), weights);
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<R> w, Client<R> me) const {
+    auto serve(const Context<M>& at, Vec<R> w, Client<R> me) const {
         const nn::Blend<M> mixed{at.model, &w, share(me)};
         return plain(at, mixed.mix(start(me.v, w)));
     }

@@ -49,7 +49,7 @@ struct Coded {
         else return detail::encode_message<R>(plain, to_nearest(), least, {}, {}, nullptr);
     }
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, const down_t<Coded, R>& received, Client<R>& me) const {
+    auto visit(const Context<M>& at, const down_t<Coded, R>& received, Client<R>& me) const {
         auto got = opened<R>(received);
         const auto known = known_of<R>(got);
         if (const auto now = places_of(got); now != me.places) me.lost = {}, me.places = now;
@@ -59,7 +59,7 @@ struct Coded {
         return detail::encode_message<R>(upload, up, least, key, known, lost);
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, const down_t<Coded, R>& received, Client<R> me) const {
+    auto serve(const Context<M>& at, const down_t<Coded, R>& received, Client<R> me) const {
         return serve_at<Inner, M>(inner, at, opened<R>(received), std::move(me.own));
     }
     // What a client's upload stands for: its steps are from what was sent to it.
@@ -86,7 +86,7 @@ struct Coded {
     // Where messages hold more than one vector nobody knows the lengths of what was lost; it is
     // added only to a vector of its own length.
     template <class M, class R = real<M>>
-    bool keeps(const Site<M>& at, const Client<R>& me, std::size_t length) const {
+    bool keeps(const Context<M>& at, const Client<R>& me, std::size_t length) const {
         if constexpr (std::is_same_v<down_t<Inner, R>, Vec<R>>)
             for (const auto& each : me.lost)
                 if (!detail::fresh_or(each, length)) return false;

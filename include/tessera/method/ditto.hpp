@@ -43,16 +43,16 @@ struct Ditto {
     };
 
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+    auto visit(const Context<M>& at, Vec<R> w, Client<R>& me) const {
         const auto received = w;
         descend(at, w, at.work(epochs, steps, me.cursor), local);
         const auto batches = at.work(own_epochs, own_steps, me.own_cursor, Pass::own);
         descend(at, begun(at, me.v, received), batches, personal,
-                {.toward = received, .pull = lambda});
+                {.prox_center = received, .prox_weight = lambda});
         return up(at, std::move(w), weights);
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<R> w, Client<R> me) const {
+    auto serve(const Context<M>& at, Vec<R> w, Client<R> me) const {
         return plain(at, std::move(begun(at, me.v, w)));
     }
     void validate() const { detail::require_size(lambda, "lambda"); }

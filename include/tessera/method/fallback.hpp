@@ -22,12 +22,12 @@ struct Fallback {
     double share = 0.2;  // of the training data, held out
 
     template <class M, class Down>
-    auto visit(const Site<M>& at, Down received, client_t<Inner, real<M>>& me) const {
+    auto visit(const Context<M>& at, Down received, client_t<Inner, real<M>>& me) const {
         const detail::HoldOut data(at, share);
         return visit_at<Inner, M>(inner, data.rest(at), std::move(received), me);
     }
     template <class M, class Down>
-    auto serve(const Site<M>& at, Down received, client_t<Inner, real<M>> me) const {
+    auto serve(const Context<M>& at, Down received, client_t<Inner, real<M>> me) const {
         detail::HoldOut data(at, share);
         auto global = plain(at, detail::global_of(inner, at, received, me));
         auto own = serve_at<Inner, M>(inner, data.rest(at), std::move(received), std::move(me));

@@ -35,7 +35,7 @@ struct FedAmp {
     template <class R> struct Down { Vec<R> u; double pull = 0; };
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>&, Vec<R> w, std::size_t n) const {
+    Server<R> open(const Context<M>&, Vec<R> w, std::size_t n) const {
         if (likeness == Likeness::distance) detail::require_own_share(alpha(n), sigma, n);
         return {w, Vec<Vec<R>>(n, w)};
     }
@@ -49,14 +49,14 @@ struct FedAmp {
         return {server.mixed(i, xi), lambda / alpha(n)};
     }
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>& at, Down<R> got, Client<R>& me) const {
+    Upload<R> visit(const Context<M>& at, Down<R> got, Client<R>& me) const {
         descend(at, start(me.w, *at.initial), at.work(epochs, steps, me.cursor, pass), local,
-                {.toward = got.u, .pull = got.pull});
+                {.prox_center = got.u, .prox_weight = got.pull});
         return {me.w, at.id};
     }
     void merge(const auto&, auto& server, auto uploads) const { server.take(uploads); }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Down<R> got, Client<R> me) const {
+    auto serve(const Context<M>& at, Down<R> got, Client<R> me) const {
         return plain(at, std::move(start(me.w, got.u)));
     }
     bool admits(const auto& s, Id from, const auto& up) const { return s.admits(from, up); }

@@ -21,7 +21,7 @@ struct FedAvgFt {
     std::size_t epochs = 1;       // E
     std::size_t steps = 0;        // instead of epochs: batches of the client's stream
     std::size_t tune_epochs = 1;  // E_ft
-    double tune_pull = 0;         // while tuning, + tune_pull/2 |v - w|^2, w as received
+    double tune_prox_weight = 0;  // while tuning, + tune_prox_weight/2 |v - w|^2, w as received
     Weigh weights = Weigh::samples;
     template <class R>
     struct Client {
@@ -35,11 +35,11 @@ struct FedAvgFt {
     auto serve(const auto& at, auto w, auto) const {
         const auto received = w;
         descend(at, w, at.epochs(tune_epochs, Pass::own), local,
-                {.toward = received, .pull = tune_pull});
+                {.prox_center = received, .prox_weight = tune_prox_weight});
         return plain(at, std::move(w));
     }
     bool trains_to_serve() const { return tune_epochs > 0; }
-    void validate() const { detail::require_size(tune_pull, "tune_pull"); }
+    void validate() const { detail::require_size(tune_prox_weight, "tune_prox_weight"); }
 };
 
 }  // namespace tessera

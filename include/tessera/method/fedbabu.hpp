@@ -32,20 +32,20 @@ struct FedBabu {
     using Server = detail::SharedPart<Fold, R>;
 
     template <class M>
-    auto open(const Site<M>& hub, const Vec<real<M>>& w0, std::size_t) const {
-        return detail::shared_part<Fold>(head, hub, w0);
+    auto open(const Context<M>& context, const Vec<real<M>>& w0, std::size_t) const {
+        return detail::shared_part<Fold>(head, context, w0);
     }
     template <class M>
-    auto visit(const Site<M>& at, const Vec<real<M>>& body, Nothing&) const {
+    auto visit(const Context<M>& at, const Vec<real<M>>& body, Nothing&) const {
         auto w = global_at(at, body, Nothing{});
-        const Where moves = off(head, *at.model);
+        const Coordinates moves = off(head, *at.model);
         descend(at, w, at.epochs(epochs), local, {.on = moves});
         return up(at, gather(w, moves), weights);
     }
     template <class M>
-    auto serve(const Site<M>& at, const Vec<real<M>>& body, Nothing) const {
+    auto serve(const Context<M>& at, const Vec<real<M>>& body, Nothing) const {
         auto w = global_at(at, body, Nothing{});
-        const Where moves = tune_all ? Where{} : on(head, *at.model);
+        const Coordinates moves = tune_all ? Coordinates{} : on(head, *at.model);
         descend(at, w, at.epochs(tune_epochs, Pass::own), tune, {.on = moves});
         return plain(at, std::move(w));
     }
@@ -54,7 +54,7 @@ struct FedBabu {
         return server.with(initial);
     }
     template <class M>
-    Vec<real<M>> global_at(const Site<M>& at, const Vec<real<M>>& body, const auto&) const {
+    Vec<real<M>> global_at(const Context<M>& at, const Vec<real<M>>& body, const auto&) const {
         return detail::joined(head, at, body, {});
     }
     bool holds(const auto& opened, const auto& server) const { return server.like(opened); }

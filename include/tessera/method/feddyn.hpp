@@ -41,29 +41,29 @@ struct FedDyn {
     };
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>&, Vec<R> w, std::size_t clients) const {
+    Server<R> open(const Context<M>&, Vec<R> w, std::size_t clients) const {
         return {w, Vec<R>(w.size()), {}, clients};
     }
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+    auto visit(const Context<M>& at, Vec<R> w, Client<R>& me) const {
         const auto received = w;
         me.h.resize(w.size());
         Vec<R> lean(w.size());
         for (std::size_t j = 0; j < w.size(); ++j) lean[j] = -me.h[j];
         descend(at, w, at.work(epochs, steps, me.cursor), local,
-                {.toward = received, .pull = alpha, .also = lean});
+                {.prox_center = received, .prox_weight = alpha, .linear = lean});
         for (std::size_t j = 0; j < w.size(); ++j)
             me.h[j] -= static_cast<R>(alpha) * (w[j] - received[j]);
         return up(at, std::move(w), weights);
     }
     template <class M, class R = real<M>>
-    void merge(const Site<M>& hub, Server<R>& server, std::span<const Up<R>> ups) const {
+    void merge(const Context<M>& context, Server<R>& server, std::span<const Up<R>> ups) const {
         const R share = static_cast<R>(alpha / static_cast<double>(server.clients));
         for (const auto& up : ups)
             for (std::size_t j = 0; j < server.w.size(); ++j)
                 server.h[j] -= share * (up.x[j] - server.w[j]);
-        fold_rows(fold, hub, server.w, Rows<R>(rows_of(ups)), server.fold);
-        const Layout layout = hub.model->layout();
+        fold_rows(fold, context, server.w, Rows<R>(rows_of(ups)), server.fold);
+        const Layout layout = context.model->layout();
         each_piece({}, layout, server.w.size(), [&](Range r, bool of_buffers) {
             for (std::size_t j = r.begin; !of_buffers && j < r.end; ++j)  // averaged alone
                 server.w[j] -= server.h[j] / static_cast<R>(alpha);

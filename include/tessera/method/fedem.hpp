@@ -35,12 +35,12 @@ struct FedEm {
     template <class R> struct Upload { Vec<Vec<R>> models; double weight = 1; };
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>& hub, const Vec<R>& w0, std::size_t) const {
-        return {detail::first_models<Fold>(w0, hub, components, spread)};
+    Server<R> open(const Context<M>& context, const Vec<R>& w0, std::size_t) const {
+        return {detail::first_models<Fold>(w0, context, components, spread)};
     }
     auto send(const auto& server, Id) const { return detail::models_of(server.components); }
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>& at, Vec<Vec<R>> models, Client<R>& me) const {
+    Upload<R> visit(const Context<M>& at, Vec<Vec<R>> models, Client<R>& me) const {
         const auto [q, pi] = detail::explained(at, models, start(me.pi, even()));
         me.pi = pi;
         const Cursor began = me.cursor;
@@ -51,16 +51,16 @@ struct FedEm {
         return {std::move(models), at.weight(weights)};
     }
     template <class M, class R = real<M>>
-    void merge(const Site<M>& hub, Server<R>& server, std::span<const Upload<R>> ups) const {
+    void merge(const Context<M>& context, Server<R>& server, std::span<const Upload<R>> ups) const {
         for (std::size_t m = 0; m < server.components.size(); ++m) {
             Vec<Row<R>> rows;
             for (const auto& up : ups) rows.push_back({up.models[m], up.weight});
             auto& [w, memory] = server.components[m];
-            fold_rows(fold, hub, w, Rows<R>(rows), memory);
+            fold_rows(fold, context, w, Rows<R>(rows), memory);
         }
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<Vec<R>> models, Client<R> me) const {
+    auto serve(const Context<M>& at, Vec<Vec<R>> models, Client<R> me) const {
         if (me.pi.empty()) me.pi = detail::explained(at, models, even()).pi;
         return detail::Mixture<M>{at.model, std::move(models), std::move(me.pi)};
     }

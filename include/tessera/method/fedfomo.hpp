@@ -42,12 +42,12 @@ struct FedFomo {
     };
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>&, const Vec<R>& w, std::size_t clients) const {
+    Server<R> open(const Context<M>&, const Vec<R>& w, std::size_t clients) const {
         return {Vec<detail::Known<R>>(clients), w.size()};
     }
     auto send(const auto& server, Id k) const { return server.shown_to(k, others, explore); }
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>& at, Down<R> peers, Client<R>& me) const {
+    Upload<R> visit(const Context<M>& at, Down<R> peers, Client<R>& me) const {
         const detail::HoldOut data(at, held_out);
         const auto rest = data.rest(at);
         auto worth = detail::heed(at, data.held(), peers, start(me.w, *at.initial));
@@ -55,11 +55,11 @@ struct FedFomo {
         return {me.w, std::move(worth), at.id, detail::name_of(at)};
     }
     template <class M>
-    void merge(const Site<M>& hub, auto& server, auto uploads) const {
-        server.take(uploads, hub.key(purpose::sampling)(hub.round));
+    void merge(const Context<M>& context, auto& server, auto uploads) const {
+        server.take(uploads, context.key(purpose::sampling)(context.round));
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Down<R> peers, Client<R> me) const {
+    auto serve(const Context<M>& at, Down<R> peers, Client<R> me) const {
         if (me.w.empty())  // never came: where its first visit would begin
             detail::heed(at, detail::HoldOut(at, held_out).held(), peers, me.w = *at.initial);
         return plain(at, std::move(me.w));

@@ -34,16 +34,16 @@ struct FedPac {
     template <class R> struct Client { Vec<R> v; };  // its head, where heads do not travel
     template <class R> struct Down { Vec<R> u, head; nn::Centroids<R> centroids; };
 
-    auto open(const auto& hub, const auto& w0, std::size_t clients) const {
-        return detail::mixed_heads<Fold>(hub, w0, clients);
+    auto open(const auto& context, const auto& w0, std::size_t clients) const {
+        return detail::mixed_heads<Fold>(context, w0, clients);
     }
     template <class R>
     Down<R> send(const Server<R>& server, Id i) const {
         return {server.w, collaborate ? server.head_of(i) : Vec<R>{}, server.known_centroids()};
     }
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>& at, const Down<R>& got, Client<R>& me) const {
-        const Where head = on(own, *at.model), body = off(own, *at.model);
+    Upload<R> visit(const Context<M>& at, const Down<R>& got, Client<R>& me) const {
+        const Coordinates head = on(own, *at.model), body = off(own, *at.model);
         auto w = model_of(at, got, me);
         descend(at, w, at.epochs(head_epochs, Pass::own), personal, {.on = head});
         detail::descend_aligned(at, w, at.epochs(epochs), local, body, got.centroids, lambda);
@@ -52,10 +52,10 @@ struct FedPac {
         if (tells()) up.statistics = detail::class_statistics(at, w);
         return up;
     }
-    void merge(const auto& hub, auto& server, auto ups) const {
-        fold_rows(fold, hub, server.w, rows_of(ups), server.fold);
+    void merge(const auto& context, auto& server, auto ups) const {
+        fold_rows(fold, context, server.w, rows_of(ups), server.fold);
         if (lambda > 0) detail::take_centroids(server.centroids, ups);
-        if (collaborate) detail::mix_heads(hub, server, ups);
+        if (collaborate) detail::mix_heads(context, server, ups);
     }
     auto serve(const auto& at, const auto& got, const auto& me) const {
         return plain(at, model_of(at, got, me));

@@ -32,7 +32,8 @@ struct FedProx {
 
     auto visit(const auto& at, auto w, auto& me) const {
         const auto received = w;
-        descend(at, w, at.work(epochs, steps, me.cursor), local, {.toward = received, .pull = mu});
+        descend(at, w, at.work(epochs, steps, me.cursor), local,
+                {.prox_center = received, .prox_weight = mu});
         return up(at, std::move(w), weights);
     }
     void validate() const { detail::require_size(mu, "mu"); }

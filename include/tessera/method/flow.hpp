@@ -43,14 +43,14 @@ struct Flow {
     using Client = std::conditional_t<detail::remembers<Prior>, Personal<R>, Nothing>;
 
     template <class M>
-    auto open(const Site<M>& hub, const Vec<real<M>>& w0, std::size_t) const {
+    auto open(const Context<M>& context, const Vec<real<M>>& w0, std::size_t) const {
         divergence.admit(In<real<M>>(w0));
-        auto x = detail::routed(*this, hub).start(w0, hub.key);
+        auto x = detail::routed(*this, context).start(w0, context.key);
         if (local_init == LocalInit::averaged_local) x.insert(x.end(), w0.begin(), w0.end());
         return Shared<Fold, real<M>>{std::move(x)};
     }
     template <class M>
-    auto visit(const Site<M>& at, Vec<real<M>> x, Client<real<M>>& me) const {
+    auto visit(const Context<M>& at, Vec<real<M>> x, Client<real<M>>& me) const {
         const detail::Halves data(at, halves);
         const auto zeta_l = data.local(at), zeta_g = data.global(at);
         const std::size_t sent = x.size();
@@ -60,7 +60,7 @@ struct Flow {
         return up(zeta_g, std::move(x));
     }
     template <class M>
-    auto serve(const Site<M>& at, Vec<real<M>> x, Client<real<M>> me) const {
+    auto serve(const Context<M>& at, Vec<real<M>> x, Client<real<M>> me) const {
         const detail::Halves data(at, halves);
         const auto zeta_l = data.local(at), zeta_g = data.global(at);
         detail::train_local(*this, zeta_l, x, me);

@@ -34,8 +34,8 @@ struct FtPart {
     };
 
     template <class M>
-    auto open(const Site<M>& hub, Vec<real<M>> w0, std::size_t) const {
-        on(own, *hub.model);  // a wrong scope is known before round one
+    auto open(const Context<M>& context, Vec<real<M>> w0, std::size_t) const {
+        on(own, *context.model);  // a wrong scope is known before round one
         return Shared<Fold, real<M>>{std::move(w0)};
     }
     auto visit(const auto& at, auto w, auto& me) const {

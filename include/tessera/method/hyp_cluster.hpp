@@ -32,31 +32,31 @@ struct HypCluster {
     template <class R> struct Upload { Vec<R> x; double weight = 1; std::uint32_t cluster = 0; };
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>& hub, const Vec<R>& w0, std::size_t) const {
-        return {detail::first_models<Fold>(w0, hub, clusters, spread)};
+    Server<R> open(const Context<M>& context, const Vec<R>& w0, std::size_t) const {
+        return {detail::first_models<Fold>(w0, context, clusters, spread)};
     }
     template <class R>
     Vec<Vec<R>> send(const Server<R>& server, Id) const {
         return detail::models_of(server.clusters);
     }
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>& at, Vec<Vec<R>> models, Client<R>& me) const {
+    Upload<R> visit(const Context<M>& at, Vec<Vec<R>> models, Client<R>& me) const {
         const auto j = detail::least_loss(at, models);
         descend(at, models[j], at.work(epochs, steps, me.cursor), local);
         return {std::move(models[j]), at.weight(weights), static_cast<std::uint32_t>(j)};
     }
     template <class M, class R = real<M>>
-    void merge(const Site<M>& hub, Server<R>& server, std::span<const Upload<R>> ups) const {
+    void merge(const Context<M>& context, Server<R>& server, std::span<const Upload<R>> ups) const {
         for (std::size_t j = 0; j < server.clusters.size(); ++j) {
             Vec<Row<R>> rows;
             for (const auto& up : ups)
                 if (up.cluster == j) rows.push_back(row_of(up));
             auto& [w, memory] = server.clusters[j];
-            if (!rows.empty()) fold_rows(fold, hub, w, Rows<R>(rows), memory);
+            if (!rows.empty()) fold_rows(fold, context, w, Rows<R>(rows), memory);
         }
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<Vec<R>> models, const Client<R>&) const {
+    auto serve(const Context<M>& at, Vec<Vec<R>> models, const Client<R>&) const {
         return plain(at, std::move(models[detail::least_loss(at, models)]));
     }
     bool admits(const auto& s, Id, const auto& up) const { return detail::fits_cluster(s, up); }

@@ -30,12 +30,12 @@ struct KnnPer {
     std::size_t capacity = 0;  // examples remembered; 0: all
 
     template <class M>
-    auto open(const Site<M>& hub, Vec<real<M>> w0, std::size_t clients) const {
-        hub.model->feature_width();  // a model chosen at run time says here that it has none
-        return open_at<Inner, M>(inner, hub, std::move(w0), clients);
+    auto open(const Context<M>& context, Vec<real<M>> w0, std::size_t clients) const {
+        context.model->feature_width();  // a model chosen at run time says here that it has none
+        return open_at<Inner, M>(inner, context, std::move(w0), clients);
     }
     template <class M, class Down>
-    auto serve(const Site<M>& at, const Down& received, const auto& me) const {
+    auto serve(const Context<M>& at, const Down& received, const auto& me) const {
         auto w = detail::global_of(inner, at, received, me);
         auto memory = detail::remember(at, w, capacity);
         return detail::Neighbours<M>{at.model, std::move(w), std::move(memory),

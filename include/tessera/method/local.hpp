@@ -35,13 +35,13 @@ struct Local {
 
     Nothing send(Nothing, Id) const { return {}; }
     template <class M>
-    Nothing visit(const Site<M>& at, Nothing, Client<real<M>>& me) const {
+    Nothing visit(const Context<M>& at, Nothing, Client<real<M>>& me) const {
         descend(at, start(me.w, *at.initial), at.work(epochs, steps, me.cursor, pass), local);
         return {};
     }
     void merge(const auto&, Nothing&, std::span<const Nothing>) const {}
     template <class M>
-    auto serve(const Site<M>& at, Nothing, Client<real<M>> me) const {
+    auto serve(const Context<M>& at, Nothing, Client<real<M>> me) const {
         return plain(at, start(me.w, *at.initial));
     }
 };

@@ -47,11 +47,11 @@ struct Masked {
     using Client = detail::KnownMasks<client_t<Inner, R>>;
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>& hub, Vec<R> w0, std::size_t n) const {
-        const detail::Drawer<Masking, Over> draw{masking, over, hub.model->layout()};
-        const Key key = hub.key(purpose::mask);
-        const std::size_t each = sent(*hub.model).size(w0.size());
-        auto server = open_at<Inner, M>(inner, hub, std::move(w0), n);
+    Server<R> open(const Context<M>& context, Vec<R> w0, std::size_t n) const {
+        const detail::Drawer<Masking, Over> draw{masking, over, context.model->layout()};
+        const Key key = context.key(purpose::mask);
+        const std::size_t each = sent(*context.model).size(w0.size());
+        auto server = open_at<Inner, M>(inner, context, std::move(w0), n);
         detail::require_as_many(server.w.size(), each);
         Server<R> s{std::move(server.w), std::move(server.fold), draw(key), Vec<Mask>(n),
                     Vec<detail::Bits>(n, detail::Bits::lacks)};
@@ -62,20 +62,19 @@ struct Masked {
     }
     auto send(const auto& s, Id k) const { return s.send(k, !remember); }
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, detail::MaskedDown<R> got, Client<R>& me) const {
+    auto visit(const Context<M>& at, detail::MaskedDown<R> got, Client<R>& me) const {
         static_assert(check_masking<Masking, R>());
         if constexpr (detail::sends_parameters<Inner>()) return visited(at, std::move(got), me);
         else return detail::Misfit{};
     }
     template <class M, class R = real<M>>
-    void merge(const Site<M>& hub, Server<R>& s, std::span<const detail::MaskedUp<R>> ups) const {
-        s.with_rows(ups, proposed, [&](Rows<R> rows) {
-            fold_rows(detail::merger_of(inner).fold, hub, s.w, rows, s.fold);
-        });
+    void merge(const Context<M>& at, Server<R>& s, std::span<const detail::MaskedUp<R>> ups) const {
+        const auto& fold = detail::merger_of(inner).fold;
+        s.with_rows(ups, proposed, [&](Rows<R> rows) { fold_rows(fold, at, s.w, rows, s.fold); });
         for (const auto& up : ups) s.note(up);
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, detail::MaskedDown<R> got, Client<R> me) const {
+    auto serve(const Context<M>& at, detail::MaskedDown<R> got, Client<R> me) const {
         if constexpr (detail::sends_parameters<Inner>())
             return served(at, std::move(got), std::move(me));
     }
@@ -86,7 +85,7 @@ struct Masked {
         return me.takes(at, got, sent(*at.model));
     }
     template <class M, class R = real<M>>
-    bool keeps(const Site<M>& at, const Client<R>& me, std::size_t) const {
+    bool keeps(const Context<M>& at, const Client<R>& me, std::size_t) const {
         if (!me.fits(at.initial->size())) return false;
         if (me.mask.empty()) return detail::fresh_or(me.own, 0);
         if (!detail::is_mask_of(me.mask, at.model->layout())) return false;
@@ -113,7 +112,7 @@ struct Masked {
     }
     // What is received, on the client's mask; 0 elsewhere.
     template <class M, class R = real<M>>
-    Vec<R> global_at(const Site<M>& at, detail::MaskedDown<R> got, Client<R> me) const {
+    Vec<R> global_at(const Context<M>& at, detail::MaskedDown<R> got, Client<R> me) const {
         detail::require(recall(at, got, me), detail::knows_no_mask(at.id));
         const nn::Sparse sparse(*at.model, me.mask, at.batch_size(), arithmetic);
         const auto initial = packed(*at.initial, me.mask);
@@ -128,7 +127,8 @@ struct Masked {
 
 private:
     template <class M, class R = real<M>>
-    detail::MaskedUp<R> visited(const Site<M>& at, detail::MaskedDown<R> got, Client<R>& me) const {
+    detail::MaskedUp<R> visited(const Context<M>& at, detail::MaskedDown<R> got,
+                                Client<R>& me) const {
         if (!recall(at, got, me)) return detail::lacks_its_mask<R>(at.id);
         const nn::Sparse sparse(*at.model, me.mask, at.batch_size(), arithmetic);
         const auto initial = packed(*at.initial, me.mask);
@@ -144,32 +144,32 @@ private:
         return all;
     }
     template <class M, class R = real<M>>
-    auto served(const Site<M>& at, detail::MaskedDown<R> got, Client<R> me) const {
+    auto served(const Context<M>& at, detail::MaskedDown<R> got, Client<R> me) const {
         detail::require(recall(at, got, me), detail::knows_no_mask(at.id));
         using Predict = decltype(serve_at<Inner, nn::Sparse<M>>(inner, {}, {}, {}));
         using Predictor = detail::SparsePredictor<M, Predict>;
-        using Kept = const typename Predictor::Kept;
-        auto kept = std::make_unique<Kept>(at, std::move(me.mask), arithmetic);
-        const auto there = kept->site(at);
+        using SparseContext = const typename Predictor::SparseContext;
+        auto kept = std::make_unique<SparseContext>(at, std::move(me.mask), arithmetic);
+        const auto there = kept->context(at);
         auto predict =
             serve_at<Inner, nn::Sparse<M>>(inner, there, std::move(got.x), std::move(me.own));
         return Predictor(std::move(kept), std::move(predict));
     }
     // Where the numbers that travel lie in the model.
     template <class M>
-    Where sent(const M& model) const {
+    Coordinates sent(const M& model) const {
         if constexpr (requires { inner.own; }) return off(inner.own, model);
         else return {};
     }
     // Makes me.mask the one that was received by, and packs what is kept by it.
     template <class M, class R = real<M>>
-    bool recall(const Site<M>& at, detail::MaskedDown<R>& got, Client<R>& me) const {
+    bool recall(const Context<M>& at, detail::MaskedDown<R>& got, Client<R>& me) const {
         if constexpr (!detail::holds_vectors<client_t<Inner, R>>()) return me.recall(got);
         const Mask before = me.mask;
         if (!me.recall(got)) return false;
         if (before.empty() || before == me.mask) return true;
         auto fresh = packed(*at.initial, me.mask);
-        Where part = Where::none();
+        Coordinates part = Coordinates::none();
         if constexpr (requires { inner.own; }) part = on(inner.own, *at.model);
         else fresh = got.x;
         detail::repack(me.own, before, me.mask, fresh, part);
@@ -177,18 +177,18 @@ private:
     }
     // The numbers that masks are searched by: of the model that would be served.
     template <class M, class Up, class Own>
-    auto trained(const Site<M>& there, const Up& up, const Own& own) const {
+    auto trained(const Context<M>& there, const Up& up, const Own& own) const {
         if constexpr (!detail::names_serve<Inner> && !detail::WrapsMethod<Inner>)
             return In<real<M>>(up.x);
         else return serve_at<Inner, M>(inner, there, up.x, own).parameters;
     }
     template <class M, class R = real<M>>
-    Vec<R> repacked(const Site<M>& at, const Vec<R>& x, const Client<R>& me) const {
-        Vec<R> out = x;
+    auto repacked(const Context<M>& at, Vec<R> out, const Client<R>& me) const {
         const auto part = sent(*at.model);
         const Mask before = detail::gathered(me.mask, part);
         const Mask after = detail::gathered(me.next, part);
-        detail::repack(out, before, after, packed(gather(*at.initial, part), after), Where::none());
+        const auto fresh = packed(gather(*at.initial, part), after);
+        detail::repack(out, before, after, fresh, Coordinates::none());
         return out;
     }
 };

@@ -28,20 +28,20 @@ struct Mtl {
     template <class R> struct Client { Vec<R> w; Cursor cursor; };
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>&, Vec<R> w, std::size_t clients) const {
+    Server<R> open(const Context<M>&, Vec<R> w, std::size_t clients) const {
         return {w, Vec<Vec<R>>(clients, w)};
     }
     template <class R>
     Vec<R> send(const Server<R>& server, Id) const { return server.w; }
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>& at, Vec<R> mean, Client<R>& me) const {
+    Upload<R> visit(const Context<M>& at, Vec<R> mean, Client<R>& me) const {
         descend(at, start(me.w, *at.initial), at.work(epochs, steps, me.cursor, pass), local,
-                {.toward = mean, .pull = lambda});
+                {.prox_center = mean, .prox_weight = lambda});
         return {me.w, at.id};
     }
     void merge(const auto&, auto& server, auto uploads) const { server.take(uploads); }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<R>, Client<R> me) const {
+    auto serve(const Context<M>& at, Vec<R>, Client<R> me) const {
         return plain(at, std::move(start(me.w, *at.initial)));
     }
     bool admits(const auto& s, Id from, const auto& up) const { return s.admits(from, up); }

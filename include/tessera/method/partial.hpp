@@ -37,23 +37,23 @@ struct Partial {
     };
 
     template <class M>
-    auto open(const Site<M>& hub, const Vec<real<M>>& w0, std::size_t) const {
-        return detail::shared_part<Fold>(own, hub, w0);
+    auto open(const Context<M>& context, const Vec<real<M>>& w0, std::size_t) const {
+        return detail::shared_part<Fold>(own, context, w0);
     }
     template <class M>
-    auto visit(const Site<M>& at, const Vec<real<M>>& u, Client<real<M>>& me) const {
+    auto visit(const Context<M>& at, const Vec<real<M>>& u, Client<real<M>>& me) const {
         constexpr bool ordered = detail::OrderOf<Order, M>;
         static_assert(ordered,
                       "tessera::Partial: an order is callable as "
-                      "order(site, w, own, common) const");
+                      "order(context, w, own, common) const");
         auto w = detail::joined(own, at, u, me.v);
-        const Where mine = on(own, *at.model, at.id), common = off(own, *at.model);
+        const Coordinates mine = on(own, *at.model, at.id), common = off(own, *at.model);
         order(at, w, mine, common);
         me.v = gather(w, mine);
         return up(at, gather(w, common), weights);
     }
     template <class M>
-    auto serve(const Site<M>& at, const Vec<real<M>>& u, const Client<real<M>>& me) const {
+    auto serve(const Context<M>& at, const Vec<real<M>>& u, const Client<real<M>>& me) const {
         auto w = detail::joined(own, at, u, me.v);
         descend(at, w, at.epochs(tune_epochs, Pass::own), tune, {.on = on(own, *at.model, at.id)});
         return plain(at, std::move(w));
@@ -64,11 +64,11 @@ struct Partial {
         return server.with(initial);
     }
     template <class M>
-    Vec<real<M>> global_at(const Site<M>& at, const Vec<real<M>>& u, const auto&) const {
+    Vec<real<M>> global_at(const Context<M>& at, const Vec<real<M>>& u, const auto&) const {
         return detail::joined(own, at, u, {});
     }
     template <class M>
-    bool keeps(const Site<M>& at, const Client<real<M>>& me, std::size_t) const {
+    bool keeps(const Context<M>& at, const Client<real<M>>& me, std::size_t) const {
         const auto d = at.initial->size();
         return me.v.empty() || me.v.size() == on(own, *at.model, at.id).size(d);
     }

@@ -33,7 +33,7 @@ struct PartialFed {
     template <class R> struct Client { Vec<R> w; detail::ChoiceLogits logits; Cursor cursor; };
 
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+    auto visit(const Context<M>& at, Vec<R> w, Client<R>& me) const {
         start(me.logits, detail::first_logits(at.model->layout(), lean));
         detail::LayerChoice<R> model(at.model->layout(), w, start(me.w, w), me.logits);
         auto step = walk(at, local);
@@ -52,14 +52,14 @@ struct PartialFed {
         return up(at, std::move(model.used()), weights);
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<R> w, Client<R> me) const {
+    auto serve(const Context<M>& at, Vec<R> w, Client<R> me) const {
         start(me.logits, detail::first_logits(at.model->layout(), lean));
         detail::LayerChoice<R> model(at.model->layout(), w, start(me.w, w), me.logits);
         model.settle();
         return plain(at, std::move(model.used()));
     }
     template <class M, class R = real<M>>
-    bool keeps(const Site<M>& at, const Client<R>& me, std::size_t d) const {
+    bool keeps(const Context<M>& at, const Client<R>& me, std::size_t d) const {
         const auto logits = detail::first_logits(at.model->layout(), lean).size();
         return (me.w.empty() || me.w.size() == d) &&
                (me.logits.empty() || me.logits.size() == logits);

@@ -48,7 +48,7 @@ struct PerFedAvg {
     };
 
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+    auto visit(const Context<M>& at, Vec<R> w, Client<R>& me) const {
         detail::Ahead<M> ahead{&at, alpha, delta, meta_gradient == MetaGradient::hessian_free};
         const std::size_t each = ahead.curved ? 3 : 2;
         auto step = walk(at.with(ahead), local);
@@ -59,7 +59,7 @@ struct PerFedAvg {
         return up(at, std::move(w), weights);
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<R> w, Client<R> me) const {
+    auto serve(const Context<M>& at, Vec<R> w, Client<R> me) const {
         const std::size_t plainly = by_both ? 1 : tune_steps;
         const auto batches = at.stream(me.cursor, plainly + by_both);
         for (std::size_t k = 0; k < batches.size(); ++k)

@@ -36,11 +36,11 @@ struct PerAda {
     using Client = typename Ditto<Local, Fold, Own>::template Client<R>;
 
     template <class M>
-    auto visit(const Site<M>& at, Vec<real<M>> w, Client<real<M>>& me) const {
+    auto visit(const Context<M>& at, Vec<real<M>> w, Client<real<M>>& me) const {
         return ditto().visit(at, std::move(w), me);
     }
     template <class M>
-    auto serve(const Site<M>& at, Vec<real<M>> w, Client<real<M>> me) const {
+    auto serve(const Context<M>& at, Vec<real<M>> w, Client<real<M>> me) const {
         return ditto().serve(at, std::move(w), std::move(me));
     }
     Ditto<Local, Fold, Own> ditto() const {

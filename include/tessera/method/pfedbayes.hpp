@@ -37,13 +37,13 @@ struct PFedBayes {
     template <class R> struct Client { Vec<R> v; Cursor cursor; };
 
     template <class M, class R = real<M>>
-    auto open(const Site<M>& hub, Vec<R> w0, std::size_t) const {
-        nn::require_drawable(hub.model->layout());
+    auto open(const Context<M>& context, Vec<R> w0, std::size_t) const {
+        nn::require_drawable(context.model->layout());
         w0.resize(2 * w0.size(), static_cast<R>(nn::softplus_inverse(deviation)));
         return Shared<Fold, R>{std::move(w0)};
     }
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+    auto visit(const Context<M>& at, Vec<R> w, Client<R>& me) const {
         const auto received = w;
         start(me.v, w);
         const double share = zeta / static_cast<double>(std::max<std::size_t>(1, at.ids.size()));
@@ -59,7 +59,7 @@ struct PFedBayes {
         return up(at, std::move(w), weights);
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<R> w, Client<R> me) const {
+    auto serve(const Context<M>& at, Vec<R> w, Client<R> me) const {
         const Key key = at.key(purpose::noise)(0x7062617965730000);
         return nn::DrawnPredictor<M>(*at.model, std::move(start(me.v, w)), 
                                      at.examples->labels ? answers : 0, key);

@@ -39,17 +39,17 @@ struct FedBreD {
     Weigh weights = Weigh::samples;
     template <class R> using Client = Personal<R>;
 
-    auto envelope() const {  // F_i; envelope().gap(site, w, client) is mu_i(w) - theta_i
+    auto envelope() const {  // F_i; envelope().gap(context, w, client) is mu_i(w) - theta_i
         return nn::Envelope{prior, divergence, local, inner_steps, detached ? 0 : lambda, prox_init,
                             jacobian, eval_model};
     }
     template <class M, class R = real<M>>
-    auto open(const Site<M>& hub, Vec<R> w, std::size_t) const {
-        envelope().admit(hub, w);
+    auto open(const Context<M>& context, Vec<R> w, std::size_t) const {
+        envelope().admit(context, w);
         return Shared<Fold, R>{std::move(w)};
     }
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, Vec<R> w, Personal<R>& me) const {
+    auto visit(const Context<M>& at, Vec<R> w, Personal<R>& me) const {
         const auto F = envelope();
         F.enter(w, me);
         Vec<R> direction(w.size());
@@ -61,7 +61,7 @@ struct FedBreD {
         return up(at, std::move(w), weights);
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<R> w, Personal<R> me) const {
+    auto serve(const Context<M>& at, Vec<R> w, Personal<R> me) const {
         auto& own = start(eval_model == EvalModel::theta ? me.theta : me.w_last, w);
         descend(at, own, at.stream(me.cursor, tune_steps), local);
         divergence.project(Out<R>(own));

@@ -34,22 +34,22 @@ struct PFedHn {
     template <class R> struct Upload { Vec<R> change; Id from = 0; };
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>& hub, const Vec<R>& w0, std::size_t n) const {
+    Server<R> open(const Context<M>& context, const Vec<R>& w0, std::size_t n) const {
         const std::size_t m = embedding > 0 ? embedding : 1 + n / 4;
-        const Key init = hub.key(purpose::init);
+        const Key init = context.key(purpose::init);
         return {detail::hyper_network_around(w0, m, hidden, width, init(0), hyper_momentum != 0),
                 detail::first_embeddings<R>(n, m, spread, init(1), hyper_momentum != 0)};
     }
     auto send(const auto& server, Id k) const { return server.network(server.embedding(k)); }
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>& at, Vec<R> w, Client<R>& me) const {
+    Upload<R> visit(const Context<M>& at, Vec<R> w, Client<R>& me) const {
         auto change = w;
         descend(at, w, at.work(epochs, steps, me.cursor), local);
         for (std::size_t j = 0; j < w.size(); ++j) change[j] -= w[j];
         return {std::move(change), at.id};
     }
     template <class M, class R = real<M>>
-    void merge(const Site<M>&, Server<R>& server, std::span<const Upload<R>> ups) const {
+    void merge(const Context<M>&, Server<R>& server, std::span<const Upload<R>> ups) const {
         auto along = server.slopes(ups);
         along.clip(hyper_clip);
         kernels::UpdateNumbers<R> sgd{R(hyper_rate), R(hyper_decay), R(0), R(hyper_momentum)};
@@ -59,7 +59,9 @@ struct PFedHn {
             server.embeddings[ups[i].from].descend(along.embedding(i), sgd);
     }
     template <class M, class R = real<M>>
-    auto serve(const Site<M>& at, Vec<R> w, Client<R>) const { return plain(at, std::move(w)); }
+    auto serve(const Context<M>& at, Vec<R> w, Client<R>) const {
+        return plain(at, std::move(w));
+    }
     bool admits(const auto& s, Id from, const auto& up) const { return s.admits(from, up); }
     bool holds(const auto& opened, const auto& server) const { return server.like(opened); }
     void validate() const {

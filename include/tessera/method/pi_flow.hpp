@@ -35,21 +35,21 @@ struct PiFlow {
     bool eval_adapt_psi = true, eval_adapt_global = false;
 
     template <class M>
-    auto open(const Site<M>& hub, const Vec<real<M>>& w0, std::size_t) const {
-        auto x = detail::routed(*this, hub).start(w0, hub.key);
-        const auto w2 = initial_parameters(*hub.model, hub.key(purpose::init));
+    auto open(const Context<M>& context, const Vec<real<M>>& w0, std::size_t) const {
+        auto x = detail::routed(*this, context).start(w0, context.key);
+        const auto w2 = initial_parameters(*context.model, context.key(purpose::init));
         if (pi == Pi::two_global) x.insert(x.end(), w2.begin(), w2.end());
         return Shared<Fold, real<M>>{std::move(x)};
     }
     template <class M>
-    auto visit(const Site<M>& at, Vec<real<M>> x, Nothing&) const {
+    auto visit(const Context<M>& at, Vec<real<M>> x, Nothing&) const {
         const detail::Halves data(at, halves);
         const auto zeta_g = data.global(at);
         detail::train_joint(*this, zeta_g, x, {.by_j_g = branches()});
         return up(zeta_g, std::move(x));
     }
     template <class M>
-    auto serve(const Site<M>& at, Vec<real<M>> x, Nothing) const {
+    auto serve(const Context<M>& at, Vec<real<M>> x, Nothing) const {
         const detail::Halves data(at, halves);
         const auto zeta_g = data.global(at);
         detail::train_joint(*this, zeta_g, x, {eval_adapt_psi, eval_adapt_global, branches()});

@@ -36,7 +36,7 @@ struct Private {
         return upload;
     }
     template <class M>
-    bool keeps(const Site<M>& at, const auto& me, std::size_t length) const {
+    bool keeps(const Context<M>& at, const auto& me, std::size_t length) const {
         return detail::keeps_state<Inner, M>(inner, at, me.own, length) && valid(me.ledger) &&
                valid(me.price);
     }

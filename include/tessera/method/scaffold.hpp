@@ -38,18 +38,18 @@ struct Scaffold {
     template <class R> struct Upload { Vec<R> y, dc; };
 
     template <class M, class R = real<M>>
-    Server<R> open(const Site<M>&, Vec<R> w, std::size_t clients) const {
+    Server<R> open(const Context<M>&, Vec<R> w, std::size_t clients) const {
         return {w, Vec<R>(w.size()), {}, clients};
     }
     template <class R>
     Down<R> send(const Server<R>& server, Id) const { return {server.w, server.c}; }
     template <class M, class R = real<M>>
-    Upload<R> visit(const Site<M>& at, Down<R> got, Client<R>& me) const {
+    Upload<R> visit(const Context<M>& at, Down<R> got, Client<R>& me) const {
         me.c.resize(got.w.size());
         Vec<R> y = got.w, correction = got.c, dc(y.size());
         for (std::size_t j = 0; j < y.size(); ++j) correction[j] -= me.c[j];
         const auto batches = at.work(epochs, steps, me.cursor);
-        descend(at, y, batches, local, {.also = correction});
+        descend(at, y, batches, local, {.linear = correction});
         if (drift == Drift::gradient) {
             dc = detail::slope_at(at, got.w);
             for (std::size_t j = 0; j < y.size(); ++j) me.c[j] += dc[j] -= me.c[j];
@@ -62,11 +62,11 @@ struct Scaffold {
         return {std::move(y), std::move(dc)};
     }
     template <class M, class R = real<M>>
-    void merge(const Site<M>& hub, Server<R>& server, std::span<const Upload<R>> ups) const {
+    void merge(const Context<M>& context, Server<R>& server, std::span<const Upload<R>> ups) const {
         Vec<Row<R>> models, changes;
         for (const auto& up : ups) models.push_back({up.y}), changes.push_back({up.dc});
-        fold_rows(fold, hub, server.w, Rows<R>(models), server.fold);
-        detail::add_share(hub, server.c, Rows<R>(changes), server.clients);
+        fold_rows(fold, context, server.w, Rows<R>(models), server.fold);
+        detail::add_share(context, server.c, Rows<R>(changes), server.clients);
     }
     auto serve(const auto& at, auto got, const auto&) const { return plain(at, std::move(got.w)); }
     bool admits(const auto& s, Id, const auto& up) const {

@@ -40,7 +40,7 @@ struct SubFedAvg {
             .arithmetic = arithmetic, .proposed = !old_owners};
     }
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, detail::MaskedDown<R> got, auto& me) const {
+    auto visit(const Context<M>& at, detail::MaskedDown<R> got, auto& me) const {
         if (!me.recall(got)) return detail::lacks_its_mask<R>(at.id);
         const nn::Sparse sparse(*at.model, me.mask, at.batch_size(), arithmetic);
         const auto early = detail::after_first(at.with(sparse), got.x, at.epochs(epochs), local);

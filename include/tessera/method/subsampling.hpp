@@ -36,7 +36,7 @@ struct Subsampling {
     };
 
     template <class M, class R = real<M>>
-    auto visit(const Site<M>& at, const Vec<R>& w, auto&) const {
+    auto visit(const Context<M>& at, const Vec<R>& w, auto&) const {
         auto x = w;
         descend(at, x, at.epochs(epochs), local);
         Stream draw(at.key(purpose::mask)(at.round));

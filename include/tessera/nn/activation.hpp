@@ -105,20 +105,20 @@ struct Dropout {
     constexpr void infer(Spec& s) const {
         s.expect(rate >= 0 && rate < 1, "nn::Dropout: a rate lies in [0, 1)");
         s.out = s.in[0];
-        s.note(s.out.size());  // the factors
+        s.save(s.out.size());  // the factors
         s.in_place = true;
         s.backward_reads = Reads::nothing;
     }
     template <class R>
     void forward(const Pass<R>& p) const {
-        if (p.training) kernels::fill_dropout(p.draw(), rate, tessera::Out<R>(p.note(0), p.read()));
-        else std::fill_n(p.note(0), p.read(), R(1));
-        const R* factors = p.note(0);
+        if (p.training) kernels::fill_dropout(p.draw(), rate, tessera::Out<R>(p.saved(0), p.read()));
+        else std::fill_n(p.saved(0), p.read(), R(1));
+        const R* factors = p.saved(0);
         for (std::size_t i = 0; i < p.read(); ++i) p.y[i] = p.x()[i] * factors[i];
     }
     template <class R>
     void backward(const Pass<R>& p) const {
-        const R* factors = p.note(0);
+        const R* factors = p.saved(0);
         for (std::size_t i = 0; p.dx() && i < p.read(); ++i) p.dx()[i] = p.dy[i] * factors[i];
     }
 };

@@ -134,7 +134,7 @@ struct ActiveLinear {
     Active biases;  // none: no bias
     std::size_t inputs, outputs;
 
-    static constexpr Offers offers = offer::step;
+    static constexpr Offers offers = offer::backward_update;
 
     void infer(Spec& s) const {
         s.out = Shape(outputs);
@@ -152,7 +152,7 @@ struct ActiveLinear {
         else if (p.dw) kernels::sparse_weight_gradient(pattern, p.dy, p.x(), p.dw, p.batch);
         if (p.dw && has_bias()) bias_gradient(p, p.dw + pattern.count());
     }
-    void step(const Pass<R>& p, R* w, const Update<R>& u) const {
+    void backward_update(const Pass<R>& p, R* w, const Update<R>& u) const {
         if (p.dx()) kernels::sparse_backward(pattern, p.dy, p.x(), w, {.blocks = p.dx()}, p.batch, u.pulls, u.numbers);
         else kernels::sparse_update(pattern, p.dy, p.x(), w, p.batch, u.pulls, u.numbers);
         if (!has_bias()) return;
@@ -217,8 +217,8 @@ struct Filled {
             part.rank = 1;
             s.parameter(part);
         }
-        for (std::size_t k = 0; k < own.note_count; ++k) s.note(own.note_sizes[k]);
-        s.batch_notes = parameters.whole.size() + own.batch_notes;
+        for (std::size_t k = 0; k < own.saved_kinds; ++k) s.save(own.saved_sizes[k]);
+        s.batch_saved = parameters.whole.size() + own.batch_saved;
         s.backward_reads = own.backward_reads;
         s.in_place = own.in_place;
         s.apart = own.apart;
@@ -226,7 +226,7 @@ struct Filled {
         s.words = own.words;
     }
     void forward(const Pass<R>& p) const {
-        parameters.fill(p.w, p.batch_notes);
+        parameters.fill(p.w, p.batch_saved);
         inner->forward(whole(p));
     }
     void backward(const Pass<R>& p) const {
@@ -240,8 +240,8 @@ struct Filled {
 private:
     Pass<R> whole(Pass<R> p) const {
         p.spec = &inner->spec;
-        p.w = p.batch_notes;
-        p.batch_notes += parameters.whole.size();
+        p.w = p.batch_saved;
+        p.batch_saved += parameters.whole.size();
         return p;
     }
 };

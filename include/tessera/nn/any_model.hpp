@@ -41,7 +41,7 @@ public:
     void accepts(const Examples& examples, bool labelled) const { held_->accepts(examples, labelled); }
 
     bool fuses(const Step<R>& s) const { return held_->fuses(s); }
-    double step(Out<R> x, const Batch<R>& b, const Step<R>& s) const { return held_->step(x, b, s); }
+    double fused_step(Out<R> x, const Batch<R>& b, const Step<R>& s) const { return held_->fused_step(x, b, s); }
     void initialize(Out<R> x, Key key) const { held_->initialize(x, key); }
     double forward_flops() const { return held_->forward_flops(); }
     void logits(In<R> x, const Batch<R>& b, Out<R> out) const { held_->logits(x, b, out); }
@@ -83,7 +83,7 @@ private:
         virtual void judge(const Batch<R>&, In<R>, Judgement&) const = 0;
         virtual void accepts(const Examples&, bool) const = 0;
         virtual bool fuses(const Step<R>&) const = 0;
-        virtual double step(Out<R>, const Batch<R>&, const Step<R>&) const = 0;
+        virtual double fused_step(Out<R>, const Batch<R>&, const Step<R>&) const = 0;
         virtual void initialize(Out<R>, Key) const = 0;
         virtual double forward_flops() const = 0;
         virtual void logits(In<R>, const Batch<R>&, Out<R>) const = 0;
@@ -127,9 +127,9 @@ private:
             if constexpr (FusedModel<M>) return model.fuses(s);
             else return false;
         }
-        double step([[maybe_unused]] Out<R> x, [[maybe_unused]] const Batch<R>& b,
-                    [[maybe_unused]] const Step<R>& s) const override {
-            if constexpr (FusedModel<M>) return model.step(x, b, s);
+        double fused_step([[maybe_unused]] Out<R> x, [[maybe_unused]] const Batch<R>& b,
+                          [[maybe_unused]] const Step<R>& s) const override {
+            if constexpr (FusedModel<M>) return model.fused_step(x, b, s);
             else lacks("fused step");
         }
         void initialize(Out<R> x, Key key) const override {

@@ -34,9 +34,9 @@ struct Attention {
         for (const char* name : {"q", "k", "v", "o"})
             s.parameter({.name = name, .shape = {d, d, 1, 1}, .rank = 2, .fan_in = d});
         s.out = s.in[0];
-        s.note(3 * t * d);      // q, k, v, side by side in each row
-        s.note(t * d);          // the context
-        s.note(heads * t * t);  // the probabilities
+        s.save(3 * t * d);      // q, k, v, side by side in each row
+        s.save(t * d);          // the context
+        s.save(heads * t * t);  // the probabilities
         s.backward_reads = Reads::x;
         const auto n = static_cast<double>(t), w = static_cast<double>(d);
         s.flops = 8 * n * w * w + 4 * n * n * w;
@@ -45,9 +45,9 @@ struct Attention {
     template <class R>
     void forward(const Pass<R>& p) const {
         const std::size_t d = p.in().width(), rows = p.batch * p.in().positions();
-        R *context = p.note(1), *chances = p.note(2);
-        const R* qkv = p.note(0);
-        p.on->affine({.matrix = p.x(), .sequence = true}, p.weight(0), nullptr, p.note(0), rows, d, 3 * d);
+        R *context = p.saved(1), *chances = p.saved(2);
+        const R* qkv = p.saved(0);
+        p.on->affine({.matrix = p.x(), .sequence = true}, p.weight(0), nullptr, p.saved(0), rows, d, 3 * d);
         each_head(p, [&](std::size_t from, std::size_t to, std::size_t seen, const kernels::Head& h) {
             kernels::attention_chances(qkv + from, qkv + from + d, chances + seen, h);
             kernels::attention_context(static_cast<const R*>(chances) + seen, qkv + from + 2 * d, context + to, d, h);
@@ -57,7 +57,7 @@ struct Attention {
     template <class R>
     void backward(const Pass<R>& p) const {
         const std::size_t d = p.in().width(), rows = p.batch * p.in().positions();
-        const R *qkv = p.note(0), *context = p.note(1), *chances = p.note(2);
+        const R *qkv = p.saved(0), *context = p.saved(1), *chances = p.saved(2);
         if (p.dw)
             p.on->affine_weight_gradient(p.dy, {.matrix = context, .sequence = true}, p.slope(3), nullptr, rows, d, d);
         const Scratch<R> dcontext(rows * d), slopes(3 * rows * d);

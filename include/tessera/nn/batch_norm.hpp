@@ -33,14 +33,14 @@ struct BatchNorm {
         s.parameter({.name = "running_mean", .part = Part::buffer, .shape = {channels, 1, 1, 1}});
         s.parameter({.name = "running_var", .part = Part::buffer, .shape = {channels, 1, 1, 1}, .value = 1});
         s.out = s.in[0];
-        s.batch_notes = 3 * channels;  // mean, 1/sqrt(variance + eps), what the running variance goes to
+        s.batch_saved = 3 * channels;  // mean, 1/sqrt(variance + eps), what the running variance goes to
         s.backward_reads = Reads::x;
         s.apart = false;
     }
     template <class R>
     void forward(const Pass<R>& p) const {
         const Numbers at(p);
-        R *means = p.batch_notes, *inverses = means + at.channels, *variances = inverses + at.channels;
+        R *means = p.batch_saved, *inverses = means + at.channels, *variances = inverses + at.channels;
         for (std::size_t c = 0; c < at.channels; ++c) {
             means[c] = p.weight(2)[c];
             variances[c] = p.weight(3)[c];
@@ -67,7 +67,7 @@ struct BatchNorm {
     template <class R>
     void backward(const Pass<R>& p) const {
         const Numbers at(p);
-        const R *means = p.batch_notes, *inverses = means + at.channels, *variances = inverses + at.channels;
+        const R *means = p.batch_saved, *inverses = means + at.channels, *variances = inverses + at.channels;
         for (std::size_t c = 0; c < at.channels; ++c) {
             const R mean = means[c], inverse = inverses[c];
             double sum = 0, along = 0;

@@ -92,7 +92,7 @@ template <Model M>
         const Step<R> step{.rate = 0.5};
         auto fused = x, plain = x;
         if (model.fuses(step)) {
-            model.step(fused, batch, step);
+            model.fused_step(fused, batch, step);
             each_piece({}, model.layout(), plain.size(), [&](Range r, bool of_buffers) {
                 for (std::size_t j = r.begin; j < r.end; ++j) plain[j] -= of_buffers ? g[j] : R(0.5) * g[j];
             });

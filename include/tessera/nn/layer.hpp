@@ -3,16 +3,16 @@
 //
 //   static constexpr Offers offers = offer::nothing;          what it can do beyond the three functions; compulsory
 //   constexpr void infer(Spec&) const                         shapes, parameters, what backward reads
-//   template <class R> void forward(const Pass<R>&) const     writes y and its notes
+//   template <class R> void forward(const Pass<R>&) const     writes y and what it saves
 //   template <class R> void backward(const Pass<R>&) const    writes, never adds to, all of dx and dw; null: not wanted
 //
 // Segments of Part::buffer are running statistics: forward only reads them, and for them backward writes into dw the
-// step that they take, whole (core/layout.hpp). Such a layer offers no `step`.
+// step that they take, whole (core/layout.hpp). Such a layer offers no `backward_update`.
 //
 // What it may offer (a name that is listed and absent, or there and not listed, does not compile):
 //
-//   offer::step      void step(const Pass<R>&, R* w, const Update<R>&) const      dx, then gradient and update at once
-//   offer::factors   Factors<R> factors(const Pass<R>&, std::size_t example, R* room) const
+//   offer::backward_update      void backward_update(const Pass<R>&, R* w, const Update<R>&) const      dx, then
+//   gradient and update at once offer::factors   Factors<R> factors(const Pass<R>&, std::size_t example, R* room) const
 //                    the weight gradient of one example as a product of two thin matrices, at most `positions` rows
 //                    high
 //   offer::mixes     void mix_forward(const Pass<R>& g, const Pass<R>& l, R* y, Routing<R>&, std::size_t first) const
@@ -20,7 +20,7 @@
 //                    const: a block of routing that asks Spec::asks times by itself (recurrence.hpp)
 //
 //   offer::blocks    void blocks_forward(const Pass<R>&) const, void blocks_backward(const Pass<R>&) const
-//                    the same of a layer without parameters and notes whose numbers lie in blocks of examples
+//                    the same of a layer without parameters and saved numbers whose numbers lie in blocks of examples
 //                    (kernels/sparse_blocks.hpp), between layers on active weights; p.batch is padded to them
 //
 // A layer that offers nothing still trains in fused steps, is clipped, masked, routed and frozen: the passes (walk.hpp,
@@ -68,25 +68,25 @@ struct Path {
     }
 };
 
-// What backward reads beside the notes, the parameters and dy. A value that nobody reads again gives its room to
+// What backward reads beside what was saved, the parameters and dy. A value that nobody reads again gives its room to
 // others.
 enum class Reads : std::uint8_t { nothing = 0, x = 1, y = 2, both = 3 };
 
 // Filled by infer, in a constant expression or at run time.
 struct Spec {
-    static constexpr std::size_t most_inputs = 4, most_segments = 6, most_notes = 6;
+    static constexpr std::size_t most_inputs = 4, most_segments = 6, most_saved = 6;
 
     std::array<Shape, most_inputs> in{};  // given
     std::size_t inputs = 1;               // given
     Path path{};                          // given
-    bool* misfit = nullptr;               // given: where to note that something does not fit
+    bool* misfit = nullptr;               // given: where to mark that something does not fit
     Shape out{};
     std::array<Segment, most_segments> segments{};
     std::size_t parts = 0, parameters = 0;  // segments, and the numbers in them
     std::size_t buffers = 0;                // of these numbers, running statistics (Part::buffer)
-    std::array<std::size_t, most_notes> note_sizes{};
-    std::size_t note_count = 0, notes = 0;  // kinds of notes, and the numbers in them, per example
-    std::size_t batch_notes = 0;            // numbers left for backward that belong to the batch
+    std::array<std::size_t, most_saved> saved_sizes{};
+    std::size_t saved_kinds = 0, saved = 0;  // kinds of saved numbers, and how many, per example
+    std::size_t batch_saved = 0;             // numbers left for backward that belong to the batch
     std::size_t asks = 0;                   // questions to a gate of a layer that mixes by itself (offer::mixes),
     std::size_t holds = 0;                  // and numbers of a branch that it shows at each
     Reads backward_reads = Reads::both;
@@ -97,7 +97,7 @@ struct Spec {
     // and adds its second, if any. Active weights may do.
     std::size_t kernel = 0, stride = 1, pad = 0;
     bool apart = true;        // examples do not meet (batch norm: false)
-    bool reads_rows = false;  // forward, backward and step take x as `p.rows`, where it may lie in pieces
+    bool reads_rows = false;  // forward, backward and backward_update take x as `p.rows`, where it may lie in pieces
     bool reads_bytes = false;  // and in bytes
     std::size_t words = 0;     // it reads whole numbers below this, also as bytes or std::int32_t in `p.rows`
     double flops = 0;          // of a forward pass over one example
@@ -109,11 +109,12 @@ struct Spec {
         if (s.part == Part::buffer) buffers += s.size();
         segments[parts++] = s;
     }
-    // `n` numbers per example that forward leaves for backward, in p.note(k) for the k-th call: a row for each example.
-    constexpr void note(std::size_t n) {
-        if (note_count == most_notes) throw ConfigError("nn: a layer leaves at most 6 kinds of notes");
-        note_sizes[note_count++] = n;
-        notes += n;
+    // `n` numbers per example that forward leaves for backward, in p.saved(k) for the k-th call: a row for each
+    // example.
+    constexpr void save(std::size_t n) {
+        if (saved_kinds == most_saved) throw ConfigError("nn: a layer leaves at most 6 kinds of numbers for backward");
+        saved_sizes[saved_kinds++] = n;
+        saved += n;
     }
     // A ConfigError with this sentence, if not. False only where somebody asks whether layers fit at all; infer may
     // then return.
@@ -139,8 +140,8 @@ struct Pass {
     Rows<R> rows{};  // the first input
     std::array<const R*, Spec::most_inputs> xs{};
     R* y = nullptr;
-    R *notes = nullptr, *batch_notes = nullptr;
-    std::size_t noted = 0, example = 0;  // examples that the notes have rows for, and the first of this pass
+    R *saved_base = nullptr, *batch_saved = nullptr;
+    std::size_t saved_rows = 0, example = 0;  // examples that `saved_base` has rows for, and the first of this pass
     const R* dy = nullptr;
     std::array<R*, Spec::most_inputs> dxs{};
     R* dw = nullptr;
@@ -151,10 +152,10 @@ struct Pass {
     R* dx(std::size_t k = 0) const { return dxs[k]; }
     const R* weight(std::size_t k) const { return w + spec->segments[k].offset; }
     R* slope(std::size_t k) const { return dw ? dw + spec->segments[k].offset : nullptr; }
-    R* note(std::size_t k) const {
+    R* saved(std::size_t k) const {
         std::size_t before = 0;
-        for (std::size_t i = 0; i < k; ++i) before += spec->note_sizes[i];
-        return notes + noted * before + example * spec->note_sizes[k];
+        for (std::size_t i = 0; i < k; ++i) before += spec->saved_sizes[i];
+        return saved_base + saved_rows * before + example * spec->saved_sizes[k];
     }
     // Numbers in x and in y.
     std::size_t read() const { return batch * in().size(); }
@@ -166,12 +167,12 @@ struct Pass {
 // What a fused step does to a layer's parameters, pointers counted from its first one.
 template <class R>
 struct Update {
-    kernels::UpdatePulls<R> pulls{};
+    kernels::UpdateVectors<R> pulls{};
     kernels::UpdateNumbers<R> numbers{};
 
     Update at(std::size_t begin) const { return {pulls.at(begin), numbers}; }
     void operator()(R* w, const R* dw, std::size_t n) const {
-        kernels::update(w, dw, pulls.toward, pulls.also, pulls.velocity, n, R(1), numbers);
+        kernels::update(w, dw, pulls.prox_center, pulls.linear, pulls.velocity, n, R(1), numbers);
     }
     // All parameters of a layer; running statistics take their step whole.
     void operator()(const Spec& s, R* w, const R* dw) const {
@@ -197,9 +198,10 @@ struct Factors {
 namespace detail {
 
 struct LayerNames {
-    int step, factors, mix_forward, mix_backward, blocks_forward, blocks_backward;
+    int backward_update, factors, mix_forward, mix_backward, blocks_forward, blocks_backward;
 };
-template <class L> concept names_step = !requires { &tessera::detail::Probed<L, LayerNames>::step; };
+template <class L>
+concept names_backward_update = !requires { &tessera::detail::Probed<L, LayerNames>::backward_update; };
 template <class L> concept names_factors = !requires { &tessera::detail::Probed<L, LayerNames>::factors; };
 template <class L> concept names_mix_forward = !requires { &tessera::detail::Probed<L, LayerNames>::mix_forward; };
 template <class L> concept names_mix_backward = !requires { &tessera::detail::Probed<L, LayerNames>::mix_backward; };
@@ -216,8 +218,9 @@ namespace tessera::detail {
 template <class L>
 consteval bool layer_is_spelt() {
     if constexpr (StatesOffers<L>) {
-        static_assert(agrees<L>(nn::detail::names_step<L>, offer::step),
-                      "tessera::nn: `step` must be a member of the layer and be listed in its `offers`, or neither");
+        static_assert(
+            agrees<L>(nn::detail::names_backward_update<L>, offer::backward_update),
+            "tessera::nn: `backward_update` must be a member of the layer and be listed in its `offers`, or neither");
         static_assert(agrees<L>(nn::detail::names_factors<L>, offer::factors),
                       "tessera::nn: `factors` must be a member of the layer and be listed in its `offers`, or neither");
         static_assert(agrees<L>(nn::detail::names_mix_forward<L>, offer::mixes) &&
@@ -248,8 +251,9 @@ consteval bool check_layer() {
                   "tessera::nn: a layer needs `template <class R> void backward(const Pass<R>&) const`, which "
                   "writes all of dx and of dw where they are wanted");
     static_assert(std::copyable<L>, "tessera::nn: a layer must be copyable");
-    static_assert(offers, "tessera::nn: a layer needs `static constexpr Offers offers = offer::nothing;`, or what it "
-                          "offers: step, factors, joined by |");
+    static_assert(offers,
+                  "tessera::nn: a layer needs `static constexpr Offers offers = offer::nothing;`, or what it "
+                  "offers: backward_update, factors, joined by |");
     static_assert(tessera::detail::layer_is_spelt<L>());
     return infer && forward && backward && offers && std::copyable<L>;
 }
@@ -272,7 +276,7 @@ public:
     virtual ~Op() = default;
     virtual void forward(const Pass<R>&) const = 0;
     virtual void backward(const Pass<R>&) const = 0;
-    virtual void step(const Pass<R>&, R* w, const Update<R>&) const = 0;
+    virtual void backward_update(const Pass<R>&, R* w, const Update<R>&) const = 0;
     virtual Factors<R> factors(const Pass<R>&, std::size_t example, R* room) const = 0;
     virtual void mix_forward(const Pass<R>& g, const Pass<R>& l, R* y, Routing<R>&, std::size_t first) const = 0;
     virtual void mix_backward(const Pass<R>& g, const Pass<R>& l, const R* dy, Routing<R>&,
@@ -288,9 +292,9 @@ public:
 
     void forward(const Pass<R>& p) const override { layer_.forward(p); }
     void backward(const Pass<R>& p) const override { layer_.backward(p); }
-    void step([[maybe_unused]] const Pass<R>& p, [[maybe_unused]] R* w,
-              [[maybe_unused]] const Update<R>& u) const override {
-        if constexpr (L::offers.has(offer::step)) layer_.step(p, w, u);
+    void backward_update([[maybe_unused]] const Pass<R>& p, [[maybe_unused]] R* w,
+                         [[maybe_unused]] const Update<R>& u) const override {
+        if constexpr (L::offers.has(offer::backward_update)) layer_.backward_update(p, w, u);
     }
     Factors<R> factors([[maybe_unused]] const Pass<R>& p, [[maybe_unused]] std::size_t example,
                        [[maybe_unused]] R* room) const override {

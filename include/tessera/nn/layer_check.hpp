@@ -146,18 +146,19 @@ template <class L>
         const detail::LayerBatch<float> data(in.size(), classes, net.positions());
         const auto batch = data.batch();
         auto fused = detail::layer_parameters<float>(dimension(net)), plain = fused;
-        const auto toward = fused;
+        const auto prox_center = fused;
         Vec<float> velocity(fused.size()), speed(fused.size()), g(fused.size());
-        Step<float> step{.terms = {.toward = toward, .pull = 0.1}, .rate = 0.05, .decay = 1e-3, .momentum = 0.9};
+        Step<float> step{
+            .terms = {.prox_center = prox_center, .prox_weight = 0.1}, .rate = 0.05, .decay = 1e-3, .momentum = 0.9};
         step.velocity = &velocity;
         for (int i = 0; i < 2; ++i) {
-            net.step(fused, batch, step);
+            net.fused_step(fused, batch, step);
             net.gradient(plain, batch, g);
             each_piece({}, net.layout(), plain.size(), [&](Range r, bool of_buffers) {
                 const std::size_t j = r.begin;
                 if (of_buffers) kernels::axpy(-1.0f, g.data() + j, plain.data() + j, r.size());
                 else
-                    kernels::update(plain.data() + j, g.data() + j, toward.data() + j,
+                    kernels::update(plain.data() + j, g.data() + j, prox_center.data() + j,
                                     static_cast<const float*>(nullptr), speed.data() + j, r.size(), 1.0f,
                                     {0.05f, 1e-3f, 0.1f, 0.9f});
             });

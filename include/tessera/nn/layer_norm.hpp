@@ -26,13 +26,13 @@ struct LayerNorm {
             s.parameter({.name = "bias", .part = Part::norm, .shape = {n, 1, 1, 1}});
         }
         s.out = s.in[0];
-        s.note(2 * (s.in[0].size() / n));  // mean and 1/sqrt(variance + eps) of each row
+        s.save(2 * (s.in[0].size() / n));  // mean and 1/sqrt(variance + eps) of each row
         s.backward_reads = Reads::x;
     }
     template <class R>
     void forward(const Pass<R>& p) const {
         const R none[2] = {R(1), R(0)};
-        kernels::norm(p.x(), affine ? p.weight(0) : none, affine ? p.weight(1) : none + 1, p.y, p.note(0), shape(p),
+        kernels::norm(p.x(), affine ? p.weight(0) : none, affine ? p.weight(1) : none + 1, p.y, p.saved(0), shape(p),
                       R(eps));
     }
     template <class R>
@@ -41,7 +41,7 @@ struct LayerNorm {
         R* const dw = affine ? p.dw : nullptr;
         if (dw || p.dx())
             kernels::norm_gradient(p.x(), p.dy, affine ? p.weight(0) : none, affine ? p.weight(1) : none + 1,
-                                   static_cast<const R*>(p.note(0)), p.dx(), dw, dw ? p.slope(1) : nullptr,
+                                   static_cast<const R*>(p.saved(0)), p.dx(), dw, dw ? p.slope(1) : nullptr,
                                    last_of(p.in()), shape(p));
     }
 

@@ -16,7 +16,7 @@ struct Linear {
     std::size_t outputs = 1;
     bool bias = true;
 
-    static constexpr Offers offers = offer::step | offer::factors;
+    static constexpr Offers offers = offer::backward_update | offer::factors;
 
     constexpr void infer(Spec& s) const {
         const std::size_t in = s.in[0].width();
@@ -45,7 +45,7 @@ struct Linear {
         if (p.dx()) p.on->affine_input_gradient(p.dy, p.w, p.dx(), rows(p), p.in().width(), outputs);
     }
     template <class R>
-    void step(const Pass<R>& p, R* w, const Update<R>& u) const {
+    void backward_update(const Pass<R>& p, R* w, const Update<R>& u) const {
         if (p.dx()) p.on->affine_input_gradient(p.dy, p.w, p.dx(), rows(p), p.in().width(), outputs);
         if (bias) {
             p.on->affine_update(p.dy, read(p), w, rows(p), p.in().width(), outputs, u.pulls, u.numbers);

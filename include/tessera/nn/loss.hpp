@@ -131,7 +131,7 @@ struct BinaryCrossEntropy {
                 static_cast<double>(batch.weight(i)) / (static_cast<double>(rows) * static_cast<double>(classes));
             for (std::size_t c = 0; c < classes; ++c) {
                 R& out = z[i * classes + c];
-                const double score = static_cast<double>(out), mark = batch.marked(i, c) ? 1 : 0;
+                const double score = static_cast<double>(out), mark = batch.in_class(i, c) ? 1 : 0;
                 const double small = std::exp(-std::fabs(score));  // so that no exponential overflows
                 loss += share * (std::max(score, 0.0) - mark * score + std::log1p(small));
                 out = static_cast<R>(share * ((score >= 0 ? 1 : small) / (1 + small) - mark));
@@ -149,10 +149,10 @@ struct BinaryCrossEntropy {
     }
     template <class R>
     static void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) {
-        judge_marks(batch, predictions, to);
+        judge_multi_hot(batch, predictions, to);
     }
     static void check(const Examples& examples, std::size_t outputs, std::size_t = 1) {
-        if (!examples.marks || examples.classes != outputs)
+        if (!examples.multi_hot || examples.classes != outputs)
             throw ConfigError("nn::BinaryCrossEntropy needs examples with a mark for each output of the network");
     }
 };
@@ -238,7 +238,7 @@ struct AnyLoss {
 
     // The one that examples like these call for.
     static AnyLoss fitting(const Examples& examples) {
-        return {examples.targets ? LossOf::squared : examples.marks ? LossOf::binary : LossOf::softmax};
+        return {examples.targets ? LossOf::squared : examples.multi_hot ? LossOf::binary : LossOf::softmax};
     }
     bool speaks_logarithms() const {
         return with([](auto loss) { return loss.speaks_logarithms(); });

@@ -122,7 +122,7 @@ public:
             if (!s.terms.on.covers(n.range()) && s.terms.on.touches(n.range())) return false;
         return true;
     }
-    double step(Out<R> w, const Batch<R>& batch, const Step<R>& s) const {
+    double fused_step(Out<R> w, const Batch<R>& batch, const Step<R>& s) const {
         const auto loss = loss_of(batch);
         return detail::step(*graph_, w.data(), batch, Slope(loss), update_of(s), s.terms.on);
     }
@@ -184,9 +184,9 @@ private:
         loss_.predict(out.first(batch.size() * outputs()), outputs(), {positions()});
     }
     static Update<R> update_of(const Step<R>& s) {
-        return {.pulls = {s.terms.pull != 0 ? s.terms.toward.data() : nullptr, s.terms.also.data(),
+        return {.pulls = {s.terms.prox_weight != 0 ? s.terms.prox_center.data() : nullptr, s.terms.linear.data(),
                           s.momentum != 0 ? s.velocity->data() : nullptr},
-                .numbers = {R(s.rate), R(s.decay), R(s.terms.pull), R(s.momentum)}};
+                .numbers = {R(s.rate), R(s.decay), R(s.terms.prox_weight), R(s.momentum)}};
     }
 
     std::shared_ptr<const Graph<R>> graph_;

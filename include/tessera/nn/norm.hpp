@@ -40,13 +40,13 @@ struct GroupNorm {
             s.parameter({.name = "bias", .part = Part::norm, .shape = {n, 1, 1, 1}});
         }
         s.out = s.in[0];
-        s.note(2 * groups_of(channels) * s.in[0].positions());  // mean and 1/sqrt(variance + eps)
+        s.save(2 * groups_of(channels) * s.in[0].positions());  // mean and 1/sqrt(variance + eps)
         s.backward_reads = Reads::x;
     }
     template <class R>
     void forward(const Pass<R>& p) const {
         const Pairs<R> at(p);
-        kernels::norm(p.x(), at.scale, at.shift, p.y, p.note(0), shape(p), R(eps));
+        kernels::norm(p.x(), at.scale, at.shift, p.y, p.saved(0), shape(p), R(eps));
     }
     template <class R>
     void backward(const Pass<R>& p) const {
@@ -54,7 +54,7 @@ struct GroupNorm {
         const std::size_t n = pairs(channels_of(p.in()));
         R* const dw = n > 0 ? p.dw : nullptr;
         if (dw || p.dx())
-            kernels::norm_gradient(p.x(), p.dy, at.scale, at.shift, static_cast<const R*>(p.note(0)), p.dx(), dw,
+            kernels::norm_gradient(p.x(), p.dy, at.scale, at.shift, static_cast<const R*>(p.saved(0)), p.dx(), dw,
                                    dw ? dw + n : nullptr, n, shape(p));
     }
 

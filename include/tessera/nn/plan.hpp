@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where the numbers of a pass lie: one room for all of them, planned once.
 //
-// Every value, slope and note has a life on one clock: layer i runs forward at i, the loss at N, layer i backward at
-// 2N - i. Two whose lives do not meet may share a place. Places are counted in numbers per example and rounded to 16,
-// so one plan serves every batch size and each begins a cache line. Buffers are placed largest first, each at the
-// lowest place that is free in all its life. ResNet-18 needs 153 MiB at batch 32; all values and slopes are 496 MiB.
+// Every value, slope and saved number has a life on one clock: layer i runs forward at i, the loss at N, layer i
+// backward at 2N - i. Two whose lives do not meet may share a place. Places are counted in numbers per example and
+// rounded to 16, so one plan serves every batch size and each begins a cache line. Buffers are placed largest first,
+// each at the lowest place that is free in all its life. ResNet-18 needs 153 MiB at batch 32; all values and slopes are
+// 496 MiB.
 #pragma once
 
 #include <algorithm>
@@ -44,9 +45,9 @@ struct Plan {
     using Offset = std::uint32_t;
     // Lane 0 is the network; lanes 1 and 2 are the branches of a block. Their slopes share the places of lane 1; in
     // lane 2 is what the second branch says about the input of its block.
-    std::array<Vec<Offset>, 3> value{}, notes{}, slope{};
+    std::array<Vec<Offset>, 3> value{}, saved{}, slope{};
     Vec<Offset> added;        // by source: where a slope waits that is added to another
-    Vec<Offset> batch_notes;  // behind all that is counted per example
+    Vec<Offset> batch_saved;  // behind all that is counted per example
     std::size_t each = 0, once = 0;   // numbers per example, numbers per batch
     std::size_t branches = 1;         // with numbers per batch of their own
     std::size_t each_slope = 0;       // of the room for slopes, where they have one
@@ -91,12 +92,12 @@ public:
             for (std::size_t k = first; k < first + count; ++k) to.push_back(lives_[root(k)].at);
         };
         for (std::size_t lane = 0; lane < 3; ++lane) offsets(p.value[lane], value(lane, 0), shapes_.size());
-        for (std::size_t lane = 0; lane < 3; ++lane) offsets(p.notes[lane], notes(lane, 0), uses_.size());
+        for (std::size_t lane = 0; lane < 3; ++lane) offsets(p.saved[lane], saved(lane, 0), uses_.size());
         for (std::size_t lane = 0; lane < 3; ++lane) offsets(p.slope[lane], slope(lane, 0), shapes_.size());
         offsets(p.added, added(0), sources_);
         for (const Use& use : uses_) {
-            p.batch_notes.push_back(static_cast<Plan::Offset>(p.once));
-            p.once += padded(use.spec->batch_notes);
+            p.batch_saved.push_back(static_cast<Plan::Offset>(p.once));
+            p.once += padded(use.spec->batch_saved);
         }
         for (const Life& l : lives_)
             if (l.with < 0 && l.size > 0) p.rooms.push_back({l.to, l.at, l.size, l.slope && routes()});
@@ -118,7 +119,7 @@ private:
     int back(std::size_t i) const { return 2 * layers() - static_cast<int>(i); }
     std::size_t value(std::size_t lane, std::size_t v) const { return lane * shapes_.size() + v; }
     std::size_t slope(std::size_t lane, std::size_t v) const { return (3 + lane) * shapes_.size() + v; }
-    std::size_t notes(std::size_t lane, std::size_t i) const { return 6 * shapes_.size() + lane * uses_.size() + i; }
+    std::size_t saved(std::size_t lane, std::size_t i) const { return 6 * shapes_.size() + lane * uses_.size() + i; }
     std::size_t added(std::size_t k) const { return 6 * shapes_.size() + 3 * uses_.size() + k; }
     std::size_t root(std::size_t k) const {
         while (lives_[k].with >= 0) k = static_cast<std::size_t>(lives_[k].with);
@@ -143,12 +144,12 @@ private:
         for (std::size_t i = 0; i < uses_.size(); ++i) {
             const Spec& s = *uses_[i].spec;
             const std::size_t v = i + 1;
-            const Plan::Offset size = padded(s.out.size()), noted = padded(s.notes);
+            const Plan::Offset size = padded(s.out.size()), saved_rows = padded(s.saved);
             if (routes()) {  // stays, so that a later pass may use it again
                 const Stage* block = block_of(i);
                 for (std::size_t lane = block ? 1 : 0; lane < (block ? 3u : 1u); ++lane) {
                     lives_[value(lane, v)] = {0, end_, size};
-                    lives_[notes(lane, i)] = {0, end_, noted};
+                    lives_[saved(lane, i)] = {0, end_, saved_rows};
                 }
                 if (block && v == block->last) lives_[value(0, v)] = {0, end_, size};
                 continue;
@@ -157,11 +158,11 @@ private:
             if (keeps() && s.reads(Reads::y)) to = stays(i) ? end_ : back(i);
             if (keeps() && static_cast<int>(v) == features_) to = std::max(to, back(v));
             lives_[value(0, v)] = {static_cast<int>(i), to, size};
-            lives_[notes(0, i)] = {static_cast<int>(i),
+            lives_[saved(0, i)] = {static_cast<int>(i),
                                    stays(i)  ? end_
                                    : keeps() ? back(i)
                                              : static_cast<int>(i),
-                                   noted};
+                                   saved_rows};
             for (const int from : uses_[i].from) {
                 Life& x = lives_[value(0, static_cast<std::size_t>(from))];
                 const bool again = keeps() && s.reads(Reads::x);

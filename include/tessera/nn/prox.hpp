@@ -49,7 +49,7 @@ private:
 // As a walk of somebody else's, if there is one (contracts/descender.hpp). The domain of half a squared norm has no
 // border, so nothing is projected between its steps.
 template <Model M, class Q, class R = real<M>>
-bool prox_elsewhere(const Site<M>& at, Vec<R>& x, const Batch<R>& b, std::size_t steps, const Q& rule,
+bool prox_elsewhere(const Context<M>& at, Vec<R>& x, const Batch<R>& b, std::size_t steps, const Q& rule,
                     const Terms<R>& terms) {
     if (!Descender<R>::here()) return false;
     Batches<R> same(b.examples());
@@ -66,7 +66,7 @@ class PulledSteps {
     using R = real<M>;
 
 public:
-    PulledSteps(const Site<M>& at, const Q& rule, const Geometry& geometry, const Vec<R>& mu, double lambda)
+    PulledSteps(const Context<M>& at, const Q& rule, const Geometry& geometry, const Vec<R>& mu, double lambda)
         : geometry_(geometry),
           mu_(mu),
           lambda_(static_cast<R>(lambda)),
@@ -92,8 +92,8 @@ public:
 
 private:
     Terms<R> terms(double lambda) const {
-        if constexpr (is_euclidean<Geometry>) return {.toward = mu_, .pull = lambda};
-        else return {.also = pull_};
+        if constexpr (is_euclidean<Geometry>) return {.prox_center = mu_, .prox_weight = lambda};
+        else return {.linear = pull_};
     }
 
     const Geometry& geometry_;
@@ -105,10 +105,10 @@ private:
 
 // `steps` of them, all on one batch.
 template <Model M, class Q, class Geometry, class R = real<M>>
-void descend_prox(const Site<M>& at, Vec<R>& x, const Batch<R>& batch, std::size_t steps, const Q& rule,
+void descend_prox(const Context<M>& at, Vec<R>& x, const Batch<R>& batch, std::size_t steps, const Q& rule,
                   const Geometry& geometry, const Vec<R>& mu, double lambda) {
     if constexpr (is_euclidean<Geometry>)
-        if (detail::prox_elsewhere(at, x, batch, steps, rule, {.toward = mu, .pull = lambda})) return;
+        if (detail::prox_elsewhere(at, x, batch, steps, rule, {.prox_center = mu, .prox_weight = lambda})) return;
     const detail::ReadOnce<R> read(batch, steps);
     const Batch<R>& b = read.batch();
     PulledSteps<M, Q, Geometry> step(at, rule, geometry, mu, lambda);
@@ -119,8 +119,8 @@ void descend_prox(const Site<M>& at, Vec<R>& x, const Batch<R>& batch, std::size
 // draws several batches takes so many of them for a step, which reads the last. `me` is what the prior remembers: theta
 // is x after the step before.
 template <Model M, class Q, class P, class Geometry, class R = real<M>>
-void descend_toward(const Site<M>& at, Vec<R> w, Vec<R>& x, const LocalSteps<R>& batches, const Q& rule, const P& prior,
-                    const Geometry& geometry, double lambda, Personal<R>& me) {
+void descend_toward(const Context<M>& at, Vec<R> w, Vec<R>& x, const LocalSteps<R>& batches, const Q& rule,
+                    const P& prior, const Geometry& geometry, double lambda, Personal<R>& me) {
     static_assert(check_prior<P, M>() && check_divergence<Geometry, double>());
     geometry.project(Out<R>(w));
     geometry.project(Out<R>(x));
@@ -167,7 +167,7 @@ struct Envelope {
     bool keeps_last() const { return tessera::detail::remembers<P> || served == EvalModel::w_local; }
     // mu = mu_i(w) and me.theta; a prior may move w.
     template <class M, class R = real<M>>
-    void minimise(const Site<M>& at, Vec<R>& w, const Drawn<R>& b, Personal<R>& me, Vec<R>& mu) const {
+    void minimise(const Context<M>& at, Vec<R>& w, const Drawn<R>& b, Personal<R>& me, Vec<R>& mu) const {
         static_assert(check_prior<P, M>());
         prior(at, w, b, me, mu);
         if constexpr (tessera::detail::is_natural<P>) geometry.mean(Out<R>(mu));
@@ -179,7 +179,7 @@ struct Envelope {
     }
     // The same, and mu leaves as Dmu(w)' Hess g*(mu) (mu - theta): the gradient of F_i at w without its factor lambda.
     template <class M, class R = real<M>>
-    void operator()(const Site<M>& at, Vec<R>& w, const Drawn<R>& b, Personal<R>& me, Vec<R>& mu) const {
+    void operator()(const Context<M>& at, Vec<R>& w, const Drawn<R>& b, Personal<R>& me, Vec<R>& mu) const {
         minimise(at, w, b, me, mu);
         geometry.envelope(Out<R>(mu), In<R>(me.theta));
         if constexpr (DifferentiablePrior<P, M>)
@@ -192,7 +192,7 @@ struct Envelope {
     }
     // mu_i(w) - theta_i on the client's next batches; zero if it has no data.
     template <class M, class R = real<M>>
-    Vec<R> gap(const Site<M>& at, Vec<R> w, Personal<R> me) const {
+    Vec<R> gap(const Context<M>& at, Vec<R> w, Personal<R> me) const {
         enter(w, me);
         Vec<R> mu = me.theta;
         for (const auto b : local_steps(at, me.cursor, 1, prior)) minimise(at, w, b, me, mu);
@@ -201,7 +201,7 @@ struct Envelope {
     }
     // What cannot work at all, before round one.
     template <class M, class R = real<M>>
-    void admit(const Site<M>&, const Vec<R>& w) const {
+    void admit(const Context<M>&, const Vec<R>& w) const {
         geometry.admit(In<R>(w));
         tessera::detail::require(jacobian == Jacobian::identity || DifferentiablePrior<P, M>,
                                  "jacobian = hvp needs a prior with `pull_back`; take identity, or write it");

@@ -108,7 +108,7 @@ struct Recurrence {
         const Specs inner = specs(s);
         std::size_t room = 2 * core.state() + 1 + s.in[0].width() + core.shown();
         for (std::size_t k = 0; k < count; ++k) {
-            if (!s.expect(inner[k].apart && inner[k].batch_notes == 0 && inner[k].buffers == 0,
+            if (!s.expect(inner[k].apart && inner[k].batch_saved == 0 && inner[k].buffers == 0,
                           "nn::recurrence: a layer of a cell lets examples meet, and time steps are no examples"))
                 return;
             for (std::size_t i = 0; i < inner[k].parts; ++i) {
@@ -120,14 +120,14 @@ struct Recurrence {
                 part.name = name;
                 s.parameter(part);
             }
-            room += inner[k].out.size() + inner[k].notes;
+            room += inner[k].out.size() + inner[k].saved;
             s.flops += inner[k].flops * static_cast<double>(steps);
         }
         if (!s.expect(inner[count - 1].out.size() == core.gates(),
                       "nn::recurrence: the last layer puts out other numbers than the core reads"))
             return;
         s.out = Shape(steps, core.shown());
-        s.note(steps * room);
+        s.save(steps * room);
         s.backward_reads = Reads::x;
         s.asks = steps;
         s.holds = core.state();
@@ -265,7 +265,7 @@ private:
         std::size_t steps, batch;
         std::array<std::size_t, count> first{};      // of the parameters of a layer
         std::array<std::size_t, count + 1> value{};  // before the layer of that number, and behind the last
-        std::array<std::size_t, count> notes{};
+        std::array<std::size_t, count> saved{};
         std::size_t states;
 
         Run(const Recurrence& recurrence, const Pass<R>& pass)
@@ -274,14 +274,14 @@ private:
             for (std::size_t k = 0; k < count; ++k) {
                 first[k] = std::exchange(w, w + inner[k].parameters);
                 value[k] = std::exchange(place, place + inner[k].in[0].size());
-                notes[k] = std::exchange(place, place + inner[k].notes);
+                saved[k] = std::exchange(place, place + inner[k].saved);
             }
             value[count] = std::exchange(place, place + self.core.gates());
             states = place;
         }
         std::size_t seen() const { return p.in().width() + 2 * self.core.state(); }
         R* at(std::size_t place, std::size_t width, std::size_t t) const {
-            return p.notes + p.noted * steps * place + (t * p.noted + p.example) * width;
+            return p.saved_base + p.saved_rows * steps * place + (t * p.saved_rows + p.example) * width;
         }
         R* rows(std::size_t k, std::size_t t) const {
             return at(value[k], k < count ? inner[k].in[0].size() : self.core.gates(), t);
@@ -301,9 +301,9 @@ private:
             q.w = p.w + first[k];
             q.xs[0] = q.rows.matrix = rows(k, t);
             q.y = rows(k + 1, t);
-            q.notes = p.notes + p.noted * steps * notes[k];
-            q.noted = steps * p.noted;
-            q.example = t * p.noted + p.example;
+            q.saved_base = p.saved_base + p.saved_rows * steps * saved[k];
+            q.saved_rows = steps * p.saved_rows;
+            q.example = t * p.saved_rows + p.example;
             return q;
         }
         void advance(std::size_t t) const {
@@ -375,9 +375,9 @@ private:
                 const Spec& s = run.inner[k];
                 if (s.parameters == 0) return;
                 Pass<R> p = run.pass(k, 0);
-                const bool apart = run.batch != run.p.noted;
+                const bool apart = run.batch != run.p.saved_rows;
                 const Scratch<R> x(apart ? all * s.in[0].size() : 0), y(apart ? all * s.out.size() : 0),
-                    notes(apart ? all * s.notes : 0);
+                    saved(apart ? all * s.saved : 0);
                 if (apart) {
                     std::size_t to = 0;
                     for (std::size_t t = 0; t < run.steps; ++t) {
@@ -386,13 +386,13 @@ private:
                         std::copy_n(run.rows(k + 1, t), run.batch * s.out.size(),
                                     y.data() + t * run.batch * s.out.size());
                     }
-                    for (std::size_t i = 0; i < s.note_count; ++i)
-                        for (std::size_t t = 0; t < run.steps; ++t, to += run.batch * s.note_sizes[i])
-                            std::copy_n(run.pass(k, t).note(i), run.batch * s.note_sizes[i], notes.data() + to);
+                    for (std::size_t i = 0; i < s.saved_kinds; ++i)
+                        for (std::size_t t = 0; t < run.steps; ++t, to += run.batch * s.saved_sizes[i])
+                            std::copy_n(run.pass(k, t).saved(i), run.batch * s.saved_sizes[i], saved.data() + to);
                     p.xs[0] = p.rows.matrix = x.data();
                     p.y = y.data();
-                    p.notes = notes.data();
-                    p.noted = all;
+                    p.saved_base = saved.data();
+                    p.saved_rows = all;
                     p.example = 0;
                 }
                 p.batch = all;

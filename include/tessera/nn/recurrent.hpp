@@ -74,15 +74,15 @@ struct Lstm {
         s.parameter({.name = "bias_ih", .shape = {4 * hidden, 1, 1, 1}, .fan_in = hidden});
         s.parameter({.name = "bias_hh", .shape = {4 * hidden, 1, 1, 1}, .fan_in = hidden});
         s.out = Shape(steps, hidden);
-        s.note(steps * 4 * hidden);  // gates
-        s.note(steps * hidden);      // cells
+        s.save(steps * 4 * hidden);  // gates
+        s.save(steps * hidden);      // cells
         const auto h = static_cast<double>(hidden);
         s.flops = static_cast<double>(steps) * (8 * h * (static_cast<double>(in) + h) + 8 * h);
     }
     template <class R>
     void forward(const Pass<R>& p) const {
         const std::size_t steps = p.in().positions(), in = p.in().width(), all = 4 * hidden, rows = p.batch * steps;
-        R *gates = p.note(0), *cells = p.note(1);
+        R *gates = p.saved(0), *cells = p.saved(1);
         const Scratch<R> bias(all), more(p.batch * all);
         for (std::size_t j = 0; j < all; ++j) bias[j] = p.weight(2)[j] + p.weight(3)[j];
         p.on->affine({.matrix = p.x(), .sequence = true}, p.weight(0), bias.data(), gates, rows, in, all);
@@ -98,7 +98,7 @@ struct Lstm {
     template <class R>
     void backward(const Pass<R>& p) const {
         const std::size_t steps = p.in().positions(), in = p.in().width(), all = 4 * hidden, rows = p.batch * steps;
-        const R *gates = p.note(0), *cells = p.note(1);
+        const R *gates = p.saved(0), *cells = p.saved(1);
         const Scratch<R> dgates(rows * all), dcells(p.batch * hidden), more(p.batch * hidden);
         std::fill_n(dcells.data(), dcells.size(), R(0));
         const Repeated<R> back(*p.on, p.weight(1), hidden, all, true);

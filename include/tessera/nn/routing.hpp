@@ -30,7 +30,7 @@ class MixedPass {
 public:
     // `kept`, where there is one, holds all up to the first mix if it says so; it will afterwards.
     MixedPass(const Graph<R>& graph, const R* w_g, const R* w_l, Routing<R>& routing, const Batch<R>& batch,
-              Kept<R>* kept = nullptr)
+              RoutedPrefix<R>* kept = nullptr)
         : graph_(graph),
           mode_(mode_of(routing.mix)),
           w_g_(w_g),
@@ -76,7 +76,7 @@ public:
 
 private:
     // Null: the walk takes one of its own, which nobody has to fill with zeros first.
-    static R* room_in(Kept<R>* kept, const Plan& plan, std::size_t batch) {
+    static R* room_in(RoutedPrefix<R>* kept, const Plan& plan, std::size_t batch) {
         if (!kept) return nullptr;
         kept->numbers.resize(plan.size(batch));
         return kept->numbers.data();

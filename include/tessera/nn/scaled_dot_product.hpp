@@ -31,7 +31,7 @@ struct ScaledDotProduct {
             !s.expect(heads > 0 && d % heads == 0, "nn::ScaledDotProduct: the heads must divide the width"))
             return;
         s.out = Shape(t, d);
-        s.note(heads * t * t);  // the probabilities
+        s.save(heads * t * t);  // the probabilities
         s.backward_reads = Reads::x;
         s.flops = 4.0 * static_cast<double>(t * t * d);
     }
@@ -43,7 +43,7 @@ struct ScaledDotProduct {
             at.take(p.x(), h, 0, q.data());
             at.take(p.x(), h, 1, k.data());
             at.take(p.x(), h, 2, v.data());
-            R* const chances = p.note(0) + h * at.t * at.t;
+            R* const chances = p.saved(0) + h * at.t * at.t;
             p.on->affine({q.data(), nullptr, {}}, k.data(), nullptr, chances, at.t, at.each, at.t);
             for (std::size_t i = 0; i < at.t; ++i) at.softmax(chances + i * at.t, causal ? i + 1 : at.t);
             p.on->affine_input_gradient(chances, v.data(), y.data(), at.t, at.each, at.t);
@@ -60,7 +60,7 @@ struct ScaledDotProduct {
             at.take(p.x(), h, 1, k.data());
             at.take(p.x(), h, 2, v.data());
             for (std::size_t i = 0; i < at.t; ++i) std::copy_n(p.dy + at.row(h, i), at.each, dy.data() + i * at.each);
-            const R* const chances = p.note(0) + h * at.t * at.t;
+            const R* const chances = p.saved(0) + h * at.t * at.t;
             p.on->affine_weight_gradient(chances, {dy.data(), nullptr, {}}, slope.data(), nullptr, at.t, at.each, at.t);
             at.give(slope.data(), h, 2, p.dx());
             p.on->affine({dy.data(), nullptr, {}}, v.data(), nullptr, ds.data(), at.t, at.each, at.t);

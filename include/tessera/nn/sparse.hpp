@@ -113,10 +113,10 @@ public:
         if constexpr (FusedModel<M>) return full() && model_->fuses(s);
         else return false;
     }
-    double step(Out<Real> packed, const Batch<Real>& batch, const Step<Real>& s) const {
+    double fused_step(Out<Real> packed, const Batch<Real>& batch, const Step<Real>& s) const {
         if constexpr (listed)
-            if (form_) return form_->step(packed, batch, s);
-        if constexpr (FusedModel<M>) return model_->step(packed, batch, s);
+            if (form_) return form_->fused_step(packed, batch, s);
+        if constexpr (FusedModel<M>) return model_->fused_step(packed, batch, s);
         else return 0;
     }
 
@@ -180,7 +180,9 @@ public:
     }
     void predict(In<Real> packed, const Batch<Real>& b, Out<Real> out) const { form_.predict(packed, b, out); }
     bool fuses(const Step<Real>& s) const { return form_.fuses(s); }
-    double step(Out<Real> packed, const Batch<Real>& b, const Step<Real>& s) const { return form_.step(packed, b, s); }
+    double fused_step(Out<Real> packed, const Batch<Real>& b, const Step<Real>& s) const {
+        return form_.fused_step(packed, b, s);
+    }
     double full_gradient(In<Real> packed, const Batch<Real>& b, Out<Real> dense) const {
         return form_.full_gradient(packed, b, dense);
     }
@@ -210,7 +212,9 @@ public:
     double gradient(In<R> packed, const Batch<R>& b, Out<R> out) const { return held_->gradient(packed, b, out); }
     void predict(In<R> packed, const Batch<R>& b, Out<R> out) const { held_->predict(packed, b, out); }
     bool fuses(const Step<R>& s) const { return held_->fuses(s); }
-    double step(Out<R> packed, const Batch<R>& b, const Step<R>& s) const { return held_->step(packed, b, s); }
+    double fused_step(Out<R> packed, const Batch<R>& b, const Step<R>& s) const {
+        return held_->fused_step(packed, b, s);
+    }
     double full_gradient(In<R> packed, const Batch<R>& b, Out<R> dense) const {
         return held_->full_gradient(packed, b, dense);
     }
@@ -225,7 +229,7 @@ private:
         virtual double gradient(In<R>, const Batch<R>&, Out<R>) const = 0;
         virtual void predict(In<R>, const Batch<R>&, Out<R>) const = 0;
         virtual bool fuses(const Step<R>&) const = 0;
-        virtual double step(Out<R>, const Batch<R>&, const Step<R>&) const = 0;
+        virtual double fused_step(Out<R>, const Batch<R>&, const Step<R>&) const = 0;
         virtual double full_gradient(In<R>, const Batch<R>&, Out<R>) const = 0;
         virtual Vec<R> whole(In<R>) const = 0;
     };
@@ -240,7 +244,9 @@ private:
         double gradient(In<R> x, const Batch<R>& b, Out<R> out) const override { return form.gradient(x, b, out); }
         void predict(In<R> x, const Batch<R>& b, Out<R> out) const override { form.predict(x, b, out); }
         bool fuses(const Step<R>& s) const override { return form.fuses(s); }
-        double step(Out<R> x, const Batch<R>& b, const Step<R>& s) const override { return form.step(x, b, s); }
+        double fused_step(Out<R> x, const Batch<R>& b, const Step<R>& s) const override {
+            return form.fused_step(x, b, s);
+        }
         double full_gradient(In<R> x, const Batch<R>& b, Out<R> dense) const override {
             return form.full_gradient(x, b, dense);
         }

@@ -51,7 +51,7 @@ public:
         const std::size_t d = dimension(model_);
         tessera::detail::require(backbone.size() == d, "the backbone has " + std::to_string(backbone.size()) +
                                                            " numbers, the model has " + std::to_string(d));
-        auto kept = std::make_shared<Kept>();
+        auto kept = std::make_shared<Frozen>();
         kept->values = std::move(backbone);
         kept->where = on(scope, model_);
         std::size_t offset = 0;
@@ -79,7 +79,7 @@ public:
     std::size_t input_width() const { return tessera::input_width(model_); }
     void initialize(Out<R> x, Key) const { kept_->pick(kept_->values, x); }
     double gradient(In<R> x, const Batch<R>& b, Out<R> out) const {
-        Bench& bench = laid(x);
+        Buffers& bench = laid(x);
         bench.g.resize(bench.w.size());
         const double loss = model_.gradient(bench.w, b, bench.g);
         kept_->pick(bench.g, out);
@@ -111,10 +111,10 @@ public:
         whole.terms.on = kept_->placed(s.terms.on);
         return model_.fuses(whole);
     }
-    double step(Out<R> x, const Batch<R>& b, const Step<R>& s) const
+    double fused_step(Out<R> x, const Batch<R>& b, const Step<R>& s) const
         requires FusedModel<M>
     {
-        Bench& bench = laid(x);
+        Buffers& bench = laid(x);
         const auto widened = [&](In<R> from, Vec<R>& to) {
             to.resize(bench.w.size());
             kept_->lay(from, to);
@@ -122,13 +122,13 @@ public:
         };
         Step<R> whole = s;
         whole.terms.on = kept_->placed(s.terms.on);
-        if (s.terms.pull != 0) whole.terms.toward = widened(s.terms.toward, bench.toward);
-        if (!s.terms.also.empty()) whole.terms.also = widened(s.terms.also, bench.also);
+        if (s.terms.prox_weight != 0) whole.terms.prox_center = widened(s.terms.prox_center, bench.prox_center);
+        if (!s.terms.linear.empty()) whole.terms.linear = widened(s.terms.linear, bench.linear);
         if (s.momentum != 0) {
             widened(*s.velocity, bench.velocity);
             whole.velocity = &bench.velocity;
         }
-        const double loss = model_.step(bench.w, b, whole);
+        const double loss = model_.fused_step(bench.w, b, whole);
         kept_->pick(bench.w, x);
         if (s.momentum != 0) kept_->pick(bench.velocity, *s.velocity);
         return loss;
@@ -146,7 +146,7 @@ public:
     void pullback(In<R> x, const Batch<R>& b, In<R> dz, Out<R> out) const
         requires LogitModel<M>
     {
-        Bench& bench = laid(x);
+        Buffers& bench = laid(x);
         bench.g.resize(bench.w.size());
         model_.pullback(bench.w, b, dz, bench.g);
         kept_->pick(bench.g, out);
@@ -160,7 +160,7 @@ public:
     double clipped_sum(In<R> x, const Batch<R>& b, const Clip<R>& clip, Out<R> out) const
         requires ClippingModel<M>
     {
-        Bench& bench = laid(x);
+        Buffers& bench = laid(x);
         bench.g.resize(bench.w.size());
         const double loss = model_.clipped_sum(bench.w, b, {clip.norm, kept_->placed(clip.on)}, bench.g);
         kept_->pick(bench.g, out);
@@ -184,7 +184,7 @@ public:
     double aligned_gradient(In<R> x, const Batch<R>& b, FeatureTerm<R> term, Out<R> out) const
         requires AlignableModel<M>
     {
-        Bench& bench = laid(x);
+        Buffers& bench = laid(x);
         bench.g.resize(bench.w.size());
         const double loss = model_.aligned_gradient(bench.w, b, term, bench.g);
         kept_->pick(bench.g, out);
@@ -219,9 +219,9 @@ public:
     }
 
 private:
-    struct Kept {
+    struct Frozen {
         Vec<R> values;  // of the whole model
-        Where where = Where::none();
+        Coordinates where = Coordinates::none();
         std::vector<Segment> segments;    // the trained ones, offsets in their own vector
         std::vector<std::size_t> places;  // and in the whole one
 
@@ -237,9 +237,9 @@ private:
             where.each(w.size(), [&](Range r) { to = std::copy_n(w.data() + r.begin, r.size(), to); });
         }
         // Coordinates of the trained vector as coordinates of the whole one.
-        Where placed(const Where& trained) const {
+        Coordinates placed(const Coordinates& trained) const {
             if (trained.everything()) return where;
-            Where all = Where::none();
+            Coordinates all = Coordinates::none();
             for (std::size_t i = 0; i < segments.size(); ++i)
                 trained.each(dimension(Layout(segments)), [&](Range r) {
                     const std::size_t begin = std::max(r.begin, segments[i].offset);
@@ -251,13 +251,13 @@ private:
         }
     };
     // A thread's vectors of the whole size; `w` has the frozen values in place.
-    struct Bench {
-        std::shared_ptr<const Kept> of;
-        Vec<R> w, g, toward, also, velocity;
+    struct Buffers {
+        std::shared_ptr<const Frozen> of;
+        Vec<R> w, g, prox_center, linear, velocity;
     };
 
-    Bench& laid(In<R> x) const {
-        static thread_local Bench bench;
+    Buffers& laid(In<R> x) const {
+        static thread_local Buffers bench;
         if (bench.of != kept_) {
             bench.w = kept_->values;
             bench.of = kept_;
@@ -267,7 +267,7 @@ private:
     }
 
     M model_;
-    std::shared_ptr<const Kept> kept_;
+    std::shared_ptr<const Frozen> kept_;
 };
 
 // First values for `model`, with the layers that are no adapters taken from another model's parameters, in order: how a

@@ -115,10 +115,10 @@ private:
 template <class R>
 class Walk {
 public:
-    Walk(const Graph<R>& graph, const Batch<R>& batch, Mode mode, const Where* on = nullptr)
+    Walk(const Graph<R>& graph, const Batch<R>& batch, Mode mode, const Coordinates* on = nullptr)
         : Walk(graph, batch, mode, on, nullptr) {}
     // In a room of the caller's, of plan(mode).size(pitch) numbers.
-    Walk(const Graph<R>& graph, const Batch<R>& batch, Mode mode, const Where* on, R* room)
+    Walk(const Graph<R>& graph, const Batch<R>& batch, Mode mode, const Coordinates* on, R* room)
         : graph_(&graph),
           plan_(&graph.plan(mode)),
           batch_(batch),
@@ -182,9 +182,9 @@ public:
         if (static_cast<std::size_t>(from[0]) == l.first) p.rows = l.input;
         else p.rows.matrix = p.xs[0];
         p.y = value(l, i + 1);
-        p.notes = l.room + plan_->notes[l.index][i] * pitch_;
-        p.noted = pitch_;
-        p.batch_notes = l.room + plan_->each * pitch_ + plan_->batch_notes[i] + (l.index == 2 ? plan_->once : 0);
+        p.saved_base = l.room + plan_->saved[l.index][i] * pitch_;
+        p.saved_rows = pitch_;
+        p.batch_saved = l.room + plan_->each * pitch_ + plan_->batch_saved[i] + (l.index == 2 ? plan_->once : 0);
         return p;
     }
 
@@ -301,7 +301,7 @@ void evaluate(const Graph<R>& graph, const R* w, const Batch<R>& batch, std::siz
 // their turn. The scope must not cut a layer in two.
 template <class R, class Loss>
 double step(const Graph<R>& graph, R* w, const Batch<R>& batch, const Loss& loss, const Update<R>& update,
-            const Where& on) {
+            const Coordinates& on) {
     const Walk<R> walk(graph, batch, Mode::train, &on);
     const Lane<R> lane = walk.lane(w);
     const Scratch<R> sums(graph.shared_parameters);
@@ -311,8 +311,8 @@ double step(const Graph<R>& graph, R* w, const Batch<R>& batch, const Loss& loss
     walk.backward(0, graph.size(), lane, [&](std::size_t i, Pass<R>& p) {
         const Node<R>& n = graph.nodes[i];
         if (!on.touches(n.range())) return n.op->backward(p);
-        if (n.op->offers.has(offer::step) && !n.shared && n.spec().buffers == 0)
-            return n.op->step(p, w + n.w, update.at(n.w));
+        if (n.op->offers.has(offer::backward_update) && !n.shared && n.spec().buffers == 0)
+            return n.op->backward_update(p, w + n.w, update.at(n.w));
         const Scratch<R> own(n.shared ? 0 : n.spec().parameters);
         R* dw = n.shared ? sums.data() + n.sum : own.data();
         walk.store(i, p, dw, begun);

@@ -27,7 +27,7 @@ struct Alternate {
     Penalty penalty{};
 
     template <class M>
-    void operator()(const Site<M>& at, Vec<real<M>>& w, const Where& own, const Where& common) const {
+    void operator()(const Context<M>& at, Vec<real<M>>& w, const Coordinates& own, const Coordinates& common) const {
         Vec<real<M>> zeros;
         detail::phase(at, w, {epochs_v, cap_v, Pass::own}, v, penalty.terms(at, own, zeros));
         detail::phase(at, w, {epochs_u, cap_u, Pass::shared}, u, {.on = common});

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
 
@@ -28,12 +28,12 @@ struct Penalty {
 
     // The gradient 2 strength (v - anchor) as terms of a step. `zeros` is filled if it is pointed at, and must stay.
     template <class M>
-    Terms<real<M>> terms(const Site<M>& at, const Where& on, Vec<real<M>>& zeros) const {
+    Terms<real<M>> terms(const Context<M>& at, const Coordinates& on, Vec<real<M>>& zeros) const {
         Terms<real<M>> t{.on = on};
         if (strength == 0) return t;
-        t.pull = 2 * strength;
+        t.prox_weight = 2 * strength;
         if (anchor == Anchor::zero) zeros.assign(at.initial->size(), 0);
-        t.toward = anchor == Anchor::zero ? zeros : *at.initial;
+        t.prox_center = anchor == Anchor::zero ? zeros : *at.initial;
         return t;
     }
     void validate() const {

@@ -64,7 +64,7 @@ struct Together {
     Penalty penalty{};
 
     template <class M>
-    void operator()(const Site<M>& at, Vec<real<M>>& w, const Where& own, const Where& common) const {
+    void operator()(const Context<M>& at, Vec<real<M>>& w, const Coordinates& own, const Coordinates& common) const {
         Vec<real<M>> zeros;
         const detail::Budget budget{epochs, cap, common.empty() ? Pass::own : Pass::shared};
         const auto held_back = penalty.terms(at, own, zeros);
@@ -77,7 +77,7 @@ struct Together {
 
 private:
     template <class M>
-    void in_blocks(const Site<M>& at, Vec<real<M>>& w, const detail::Budget& budget, const Terms<real<M>>& of_v,
+    void in_blocks(const Context<M>& at, Vec<real<M>>& w, const detail::Budget& budget, const Terms<real<M>>& of_v,
                    const Terms<real<M>>& of_u) const {
         Vec<real<M>> there, moved, g(w.size());
         detail::Taken<M> taken{at.model, {}, g, 0};

@@ -31,7 +31,7 @@ struct Hybrid {
     std::size_t draws() const { return mh == Reading::code ? 2 : 1; }
 
     template <class M, class R = real<M>>
-    void operator()(const Site<M>& at, Vec<R>& w, const Drawn<R>& b, const Personal<R>& me, Vec<R>& mu) const {
+    void operator()(const Context<M>& at, Vec<R>& w, const Drawn<R>& b, const Personal<R>& me, Vec<R>& mu) const {
         mu = w;
         descend_once(at, mu, b[0], eta_a);
         if (mh == Reading::code) {
@@ -41,7 +41,7 @@ struct Hybrid {
         remember(me, eta, mu);
     }
     template <class M, class R = real<M>>
-    void pull_back(const Site<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>&, Vec<R>& v) const {
+    void pull_back(const Context<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>&, Vec<R>& v) const {
         if (mh == Reading::paper) curve_once(at, w, b[0], eta_a, v);
     }
     void validate() const {

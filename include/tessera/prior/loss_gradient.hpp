@@ -16,12 +16,12 @@ struct LossGradient {
     double eta_a = 0.01;
 
     template <class M, class R = real<M>>
-    void operator()(const Site<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>&, Vec<R>& mu) const {
+    void operator()(const Context<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>&, Vec<R>& mu) const {
         mu = w;
         descend_once(at, mu, b.last(), eta_a);
     }
     template <class M, class R = real<M>>
-    void pull_back(const Site<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>&, Vec<R>& v) const {
+    void pull_back(const Context<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>&, Vec<R>& v) const {
         curve_once(at, w, b.last(), eta_a, v);
     }
     void validate() const {

@@ -24,7 +24,7 @@ struct MetaHybrid {
     std::size_t draws() const { return batches; }
 
     template <class M, class R = real<M>>
-    void operator()(const Site<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>& me, Vec<R>& mu) const {
+    void operator()(const Context<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>& me, Vec<R>& mu) const {
         mu = w;
         descend_once(at, mu, b[0], ahead);
         const auto& g = loss_gradient(at, mu, b.last());
@@ -34,7 +34,7 @@ struct MetaHybrid {
     }
     // Dmu' v = v - eta share (I - ahead Hess f(w; b1)) Hess f(w - ahead grad f(w; b1); b2) v
     template <class M, class R = real<M>>
-    void pull_back(const Site<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>&, Vec<R>& v) const {
+    void pull_back(const Context<M>& at, const Vec<R>& w, const Drawn<R>& b, const Personal<R>&, Vec<R>& v) const {
         auto x = w, bent = v;
         descend_once(at, x, b[0], ahead);
         curve_once(at, x, b.last(), 1, bent);  // bent = v - H(x) v

@@ -17,7 +17,7 @@ namespace tessera::prior {
 
 // grad f(x; b) in the worker's workspace, counted as work.
 template <class M>
-const Vec<real<M>>& loss_gradient(const Site<M>& at, const Vec<real<M>>& x, const Batch<real<M>>& b) {
+const Vec<real<M>>& loss_gradient(const Context<M>& at, const Vec<real<M>>& x, const Batch<real<M>>& b) {
     auto& g = at.workspace->gradient;
     g.resize(x.size());
     at.gradient(x, b, g);
@@ -27,7 +27,7 @@ const Vec<real<M>>& loss_gradient(const Site<M>& at, const Vec<real<M>>& x, cons
 
 // x -= eta g along a gradient of the model; running statistics take it whole.
 template <class M>
-void descend_along(const Site<M>& at, Vec<real<M>>& x, const Vec<real<M>>& g, double eta) {
+void descend_along(const Context<M>& at, Vec<real<M>>& x, const Vec<real<M>>& g, double eta) {
     using R = real<M>;
     each_piece({}, at.model->layout(), x.size(), [&](Range r, bool of_buffers) {
         kernels::axpy(of_buffers ? R(-1) : R(-eta), g.data() + r.begin, x.data() + r.begin, r.size());
@@ -36,13 +36,13 @@ void descend_along(const Site<M>& at, Vec<real<M>>& x, const Vec<real<M>>& g, do
 
 // One pass and no stored gradient where the model can.
 template <class M>
-void descend_once(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, double eta) {
+void descend_once(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, double eta) {
     using R = real<M>;
     if (eta == 0) return;
     if constexpr (FusedModel<M>) {
         const Step<R> step{.rate = eta};
         if (at.model->fuses(step)) {
-            at.model->step(x, b, step);
+            at.model->fused_step(x, b, step);
             at.workspace->tally.examples += b.size();
             return;
         }
@@ -58,8 +58,8 @@ void remember(const Personal<R>& me, double eta, Vec<R>& mu) {
 // Central difference of gradients along v: [g(w + d v) - g(w - d v)] / 2d. Exact on quadratics for any d; else its
 // error is of order d^2 |v|^2, and that of rounding u/d, so d |v| is the cube root of u beside |w|.
 template <class M>
-void hessian_vector(const Site<M>& at, const Vec<real<M>>& w, const Batch<real<M>>& b, const Vec<real<M>>& v, double d,
-                    Vec<real<M>>& out) {
+void hessian_vector(const Context<M>& at, const Vec<real<M>>& w, const Batch<real<M>>& b, const Vec<real<M>>& v,
+                    double d, Vec<real<M>>& out) {
     using R = real<M>;
     auto x = w;
     kernels::axpy(R(d), v.data(), x.data(), x.size());
@@ -79,7 +79,7 @@ double difference_step(const Vec<R>& w, const Vec<R>& v) {
 }
 
 template <class M>
-void curve_once(const Site<M>& at, const Vec<real<M>>& w, const Batch<real<M>>& b, double eta, Vec<real<M>>& v) {
+void curve_once(const Context<M>& at, const Vec<real<M>>& w, const Batch<real<M>>& b, double eta, Vec<real<M>>& v) {
     const double d = difference_step(w, v);
     if (eta == 0 || d == 0) return;
     Vec<real<M>> bent;

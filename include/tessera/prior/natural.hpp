@@ -20,7 +20,7 @@ struct Natural {
     std::size_t draws() const { return detail::draws_of(map); }
 
     template <class M, class R = real<M>>
-    void operator()(const Site<M>& at, Vec<R>& w, const Drawn<R>& b, const Personal<R>& me, Vec<R>& s) const {
+    void operator()(const Context<M>& at, Vec<R>& w, const Drawn<R>& b, const Personal<R>& me, Vec<R>& s) const {
         static_assert(check_prior<Map, M>());
         map(at, w, b, me, s);
     }

@@ -133,16 +133,16 @@ private:
 
 // A T that somebody had to state: it has no default, so an aggregate of these must name every field.
 template <class T>
-class Stated {
+class Required {
 public:
     template <class U>
-        requires(std::convertible_to<U, T> && !std::same_as<std::remove_cvref_t<U>, Stated>)
-    constexpr Stated(U&& value) : value_(std::forward<U>(value)) {}
+        requires(std::convertible_to<U, T> && !std::same_as<std::remove_cvref_t<U>, Required>)
+    constexpr Required(U&& value) : value_(std::forward<U>(value)) {}
     constexpr operator const T&() const { return value_; }
     constexpr const T& get() const { return value_; }
-    constexpr bool operator==(const Stated&) const = default;
+    constexpr bool operator==(const Required&) const = default;
     template <class U>
-        requires(!std::same_as<U, Stated> && std::convertible_to<U, T>)
+        requires(!std::same_as<U, Required> && std::convertible_to<U, T>)
     constexpr bool operator==(const U& value) const {
         return value_ == value;
     }
@@ -152,7 +152,7 @@ private:
 };
 
 template <Tag E>
-constexpr std::string_view word(const Stated<E>& tag) {
+constexpr std::string_view word(const Required<E>& tag) {
     return word(tag.get());
 }
 
@@ -160,16 +160,16 @@ constexpr std::string_view word(const Stated<E>& tag) {
 //              .clients = Whom::all, .pick = Pick::last(), .average = Average::unweighted,
 //              .metric = Metric::accuracy, .stage = "", .value = 0.9}
 struct Evaluation {
-    Stated<Which> model;
-    Stated<When> when;
+    Required<Which> model;
+    Required<When> when;
     On on;
-    Stated<SplitOf> split;
-    Stated<Whom> clients;
+    Required<SplitOf> split;
+    Required<Whom> clients;
     Pick pick;
-    Stated<Average> average;
-    Stated<Metric> metric;
-    Stated<std::string> stage;  // of a method that has several; else empty
-    Stated<double> value;
+    Required<Average> average;
+    Required<Metric> metric;
+    Required<std::string> stage;  // of a method that has several; else empty
+    Required<double> value;
 
     // May stand on one curve: equal in all but value and stage, which changes along a run.
     friend bool comparable(const Evaluation& a, const Evaluation& b) {

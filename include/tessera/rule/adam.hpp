@@ -35,7 +35,7 @@ struct Adam {
     };
 
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
                 Memory<real<M>>& memory) const {
         using R = real<M>;
         auto& g = at.workspace->gradient;
@@ -46,9 +46,9 @@ struct Adam {
         const auto k = static_cast<double>(++memory.steps);
         const auto numbers = kernels::unbiased<R>(rate * schedule.at(at), b1, b2, eps, k);
         const auto run = [&](std::size_t j, std::size_t n) {
-            kernels::adam(x.data() + j, g.data() + j, terms.pull != 0 ? terms.toward.data() + j : nullptr,
-                          R(terms.pull), terms.also.empty() ? nullptr : terms.also.data() + j, memory.m.data() + j,
-                          memory.v.data() + j, n, &numbers);
+            kernels::adam(x.data() + j, g.data() + j, terms.prox_weight != 0 ? terms.prox_center.data() + j : nullptr,
+                          R(terms.prox_weight), terms.linear.empty() ? nullptr : terms.linear.data() + j,
+                          memory.m.data() + j, memory.v.data() + j, n, &numbers);
         };
         each_piece(terms.on, at.model->layout(), x.size(), [&](Range r, bool of_buffers) {
             if (of_buffers) {

@@ -34,7 +34,7 @@ struct AdamW {
     };
 
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
                 Memory<real<M>>& memory) const {
         using R = real<M>;
         if (weight_decay != 0) memory.before = x;

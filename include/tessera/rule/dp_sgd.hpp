@@ -56,7 +56,7 @@ struct DpSgd {
     };
 
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
                 Memory<real<M>>& memory) const {
         using R = real<M>;
         // Steps so far tell two walks apart that read the same batch: they must share neither sample nor noise.
@@ -78,8 +78,8 @@ struct DpSgd {
         return loss;
     }
     template <class M>
-    void check(const Site<M>& hub, const Vec<real<M>>&) const {
-        tessera::detail::require(examples_apart(*hub.model), tessera::detail::examples_meet);
+    void check(const Context<M>& context, const Vec<real<M>>&) const {
+        tessera::detail::require(examples_apart(*context.model), tessera::detail::examples_meet);
     }
     template <class S>
     double rate_at(const S& at) const {
@@ -107,8 +107,8 @@ struct DpSgd {
 
 private:
     template <class M>
-    double sum(const Site<M>& at, const Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms, Key draw,
-               Vec<real<M>>& g) const {
+    double sum(const Context<M>& at, const Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+               Key draw, Vec<real<M>>& g) const {
         const auto drawn = Draw::draw(at, b, rate_at(at), draw);
         const auto sample = drawn[0];
         if (sample.size() == 0) {
@@ -118,7 +118,7 @@ private:
         return clipped_sum(*at.model, x, sample, Clip<real<M>>{clip, terms.on, terms.active}, g);
     }
     template <class R>
-    void blur(const Where& on, Key place, Vec<R>& g) const {
+    void blur(const Coordinates& on, Key place, Vec<R>& g) const {
         on.each(g.size(), [&](Range r) {
             source.add(place(r.begin), noise * clip, Out<R>(g).subspan(r.begin, r.size()));
         });

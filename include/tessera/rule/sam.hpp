@@ -73,7 +73,7 @@ struct Sam {
     using Memory = memory_t<Base, R>;
 
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
                 Memory<real<M>>& memory) const {
         if (radius == 0) return base.step(at, x, b, terms, memory);
         const detail::Sharp<M> sharp{at.model, &terms, radius};

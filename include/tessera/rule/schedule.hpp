@@ -50,8 +50,8 @@ struct Schedule {
     }
     // Where a walk stands; a model that is served is tuned at the full rate.
     template <class S>
-    double at(const S& site) const {
-        return site.serving ? 1 : (*this)(site.round, site.rounds);
+    double at(const S& context) const {
+        return context.serving ? 1 : (*this)(context.round, context.rounds);
     }
     bool reads_rounds() const { return decay == Decay::linear || decay == Decay::cosine; }  // T must be known
     void validate() const {

@@ -32,15 +32,15 @@ struct Sgd {
     };
 
     template <class M>
-    double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
+    double step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Terms<real<M>>& terms,
                 Memory<real<M>>& memory) const {
         if (momentum != 0) memory.velocity.resize(x.size());
         auto s = plain(at, terms);
         s.velocity = &memory.velocity;
-        return tessera::step(at, x, b, s);
+        return tessera::take_step(at, x, b, s);
     }
     template <class M>
-    Step<real<M>> plain(const Site<M>& at, const Terms<real<M>>& terms) const {
+    Step<real<M>> plain(const Context<M>& at, const Terms<real<M>>& terms) const {
         return {.terms = terms,
                 .rate = rate * schedule.at(at),
                 .decay = weight_decay,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // One step of a rule on a model: the only door to fused and sparse kernels.
 //
-//   d = clipped gradient + decay*x + pull*(x - toward) + also;   v = momentum*v + d;   x -= rate*v
+//   d = clipped gradient + decay*x + prox_weight*(x - prox_center) + linear;   v = momentum*v + d;   x -= rate*v
 //
 // on the coordinates the terms select. A model that fuses does it in one pass; for any other the gradient
 // is taken first. Clipping scales the gradient of the trainable, active group by min(1, clip/(norm + 1e-6)). Running
@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 #include <tessera/kernels/vector.hpp>
 
 namespace tessera {
@@ -62,15 +62,15 @@ double squared_norm(In<R> g, const Terms<R>& terms, Layout layout) {
 template <class R>
 void update_range(Out<R> x, In<R> g, const Step<R>& s, R scale, Range r) {
     const auto& t = s.terms;
-    const kernels::detail::UpdateNumbers<R> numbers{R(s.rate), R(s.decay), R(t.pull), R(s.momentum)};
-    const R* toward = t.pull != 0 ? t.toward.data() : nullptr;
-    const R* also = t.also.empty() ? nullptr : t.also.data();
+    const kernels::detail::UpdateNumbers<R> numbers{R(s.rate), R(s.decay), R(t.prox_weight), R(s.momentum)};
+    const R* prox_center = t.prox_weight != 0 ? t.prox_center.data() : nullptr;
+    const R* linear = t.linear.empty() ? nullptr : t.linear.data();
     R* velocity = s.momentum != 0 ? s.velocity->data() : nullptr;
     const auto from = [&](auto* p, std::size_t j) { return p ? p + j : nullptr; };
     const auto move = [&](Range run) {
         const std::size_t j = run.begin;
-        kernels::update(x.data() + j, g.data() + j, from(toward, j), from(also, j), from(velocity, j), run.size(),
-                        scale, numbers);
+        kernels::update(x.data() + j, g.data() + j, from(prox_center, j), from(linear, j), from(velocity, j),
+                        run.size(), scale, numbers);
     };
     if (t.active) each_run(*t.active, r, move);
     else move(r);
@@ -85,10 +85,10 @@ void take_whole(Out<R> x, In<R> g, Range r) {
 }  // namespace detail
 
 template <class M>
-double step(const Site<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Step<real<M>>& s) {
+double take_step(const Context<M>& at, Vec<real<M>>& x, const Batch<real<M>>& b, const Step<real<M>>& s) {
     using R = real<M>;
     if constexpr (FusedModel<M>)
-        if (at.model->fuses(s)) return at.model->step(x, b, s);
+        if (at.model->fuses(s)) return at.model->fused_step(x, b, s);
     auto& g = at.workspace->gradient;
     g.resize(x.size());
     const double loss = at.gradient(x, b, g);

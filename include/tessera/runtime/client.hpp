@@ -77,7 +77,7 @@ public:
     Upload visit(Down received, std::size_t round, Workspace<R>& workspace) {
         const FlushDenormals flush;
         workspace.tally = {};
-        const auto at = setup_->site(data_, id_, round, workspace);
+        const auto at = setup_->context(data_, id_, round, workspace);
         State next = remembered(round);
         if (const auto fault = detail::download_fault<Me, M>(setup_->method, at, received, next, setup_->download_form);
             !fault.empty())
@@ -164,7 +164,7 @@ public:
     }
     // Whether a state that came from outside may be this client's.
     bool keeps(const State& state, Workspace<R>& workspace) const {
-        return detail::keeps_state<Me, M>(setup_->method, setup_->site(data_, id_, 0, workspace), state,
+        return detail::keeps_state<Me, M>(setup_->method, setup_->context(data_, id_, 0, workspace), state,
                                           setup_->state_length());
     }
 
@@ -173,7 +173,7 @@ public:
     auto serve(Down received, std::size_t round, Workspace<R>& workspace) const {
         const FlushDenormals flush;
         workspace.tally = {};
-        auto at = setup_->site(data_, id_, round, workspace);
+        auto at = setup_->context(data_, id_, round, workspace);
         at.serving = true;
         return serve_at<Me, M>(setup_->method, at, std::move(received), remembered(round));
     }

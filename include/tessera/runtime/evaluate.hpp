@@ -226,13 +226,14 @@ struct Rankings {
     std::vector<std::uint8_t> marks{};
 
     void add(Predictor<R> predict, const Examples& examples, std::span<const Index> ids) {
-        require(examples.labels || examples.marks, "evaluate_auc: these examples have targets, not classes");
-        require(examples.marks || examples.one_label(), "evaluate_auc: these examples have several labels, not one");
+        require(examples.labels || examples.multi_hot, "evaluate_auc: these examples have targets, not classes");
+        require(examples.multi_hot || examples.one_label(),
+                "evaluate_auc: these examples have several labels, not one");
         for_each_answer<R>(predict, examples, ids, outputs, [&](std::size_t, const Batch<R>& batch, In<R> rows) {
             for (std::size_t i = 0; i < rows.size(); ++i) {
                 const std::size_t row = i / outputs, c = i % outputs;
                 scores.push_back(static_cast<double>(rows[i]));
-                marks.push_back(examples.marks ? batch.marked(row, c) : batch.label(row) == c);
+                marks.push_back(examples.multi_hot ? batch.in_class(row, c) : batch.label(row) == c);
             }
         });
     }

@@ -99,7 +99,7 @@ public:
         detail::validate_all(executor);
         const double begin = clock_seconds();
         const Arena::Use use(*arena_);
-        const Cohort drawn = cohort_of(sampler);
+        const Participation drawn = cohort_of(sampler);
         const Plan plan = sampler.plan(plan_key(drawn), server_.round(), candidates_);
         prepare_workers(executor.concurrency());
 
@@ -302,7 +302,7 @@ private:
     }
 
     // Who comes into a cohort that counts on secrecy must not follow from the seed, which stands in reports.
-    Key plan_key(const Cohort& drawn) const {
+    Key plan_key(const Participation& drawn) const {
         const Key key{settings().seed};
         return drawn.each_by_itself && drawn.rate < 1 ? detail::plan_key(setup_->method, key) : key;
     }

@@ -61,7 +61,8 @@ inline std::vector<double> diversity(const std::vector<Vec<double>>& gradients) 
     }
     for (double& each : mean) each /= n;
     std::vector<double> all;
-    for (const auto& g : gradients) all.push_back(g.empty() ? report::absent : squared_distance(g, mean, Where{}));
+    for (const auto& g : gradients)
+        all.push_back(g.empty() ? report::absent : squared_distance(g, mean, Coordinates{}));
     return all;
 }
 
@@ -98,7 +99,7 @@ RoutingTheory routing_theory(const Federation<Me, M>& run, const TheorySettings&
             const auto& both = served.parameters();
             if (both.size() > d + p) x.insert(x.end(), both.begin() + static_cast<std::ptrdiff_t>(d + p), both.end());
         });
-        const auto at = run.setup().site(data, static_cast<Id>(k), run.rounds_done(), workspaces[worker]);
+        const auto at = run.setup().context(data, static_cast<Id>(k), run.rounds_done(), workspaces[worker]);
         const auto batch = at.everything();
         g.resize(x.size());
         router.gradient(x, batch, g);
@@ -114,7 +115,7 @@ RoutingTheory routing_theory(const Federation<Me, M>& run, const TheorySettings&
             all[k].q0 += share * share, all[k].q1 += (1 - share) * (1 - share), all[k].shares += 1;
         }
     });
-    const std::vector<SplitPoint<R>> points(run.size(), SplitPoint<R>{w_g, Where::none(), Where{}});
+    const std::vector<SplitPoint<R>> points(run.size(), SplitPoint<R>{w_g, Coordinates::none(), Coordinates{}});
     RoutingTheory out;
     out.w_g = theory_constants(run, std::span<const SplitPoint<R>>(points), settings, executor);
     std::vector<Vec<double>> of_w, of_psi;
@@ -175,7 +176,7 @@ report::PerClient<Which::global, When::after, S, Whom::all> evaluate_first_epoch
     executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
         const FlushDenormals flush;
         const auto data = run.data()[k];
-        auto at = run.setup().site(data, static_cast<Id>(k), run.rounds_done(), workspaces[worker]);
+        auto at = run.setup().context(data, static_cast<Id>(k), run.rounds_done(), workspaces[worker]);
         at.serving = true;
         const auto served = method.serve(at, run.server().w, run.client(static_cast<Id>(k)));
         counts[k] = detail::score(run.setup().model, static_cast<Id>(k), served.by(nn::Along::global), *data.examples,

@@ -69,8 +69,8 @@ public:
     Server(const Setup<Me, M>& setup, std::size_t clients, const ClientData& aux = {}, const ClientData& labelled = {})
         : setup_(&setup), clients_(clients), aux_(aux), labelled_(labelled) {
         state_ = opened();
-        if constexpr (requires { state_.w.size(); }) check_hub(setup.method, hub(), state_.w);
-        else check_hub(setup.method, hub(), setup.initial);
+        if constexpr (requires { state_.w.size(); }) check_context(setup.method, context(), state_.w);
+        else check_context(setup.method, context(), setup.initial);
     }
 
     std::size_t round() const { return round_; }
@@ -85,7 +85,7 @@ public:
     bool holds(const State& state) const { return detail::holds_state<Me, R>(setup_->method, opened(), state); }
 
     // `drawn` is cohort_of(sampler); what it leaves out is counted as if the worst were so.
-    void open_round(const Plan& plan, const Cohort& drawn = {}) {
+    void open_round(const Plan& plan, const Participation& drawn = {}) {
         const std::unique_lock hold(*gate_);
         forget_round();
         if (position_of_.empty()) position_of_.assign(clients_, no_seat);
@@ -169,7 +169,7 @@ public:
                 if (streaming()) {
                     for (std::size_t p = 0; p < seats_.size(); ++p)
                         if (seats_[p] != Taken::well) arrive(p);
-                    finish_sum(merger().fold, hub(), next.w, sums_.total(), next.fold);
+                    finish_sum(merger().fold, context(), next.w, sums_.total(), next.fold);
                 } else {
                     merge_kept(next);
                 }
@@ -186,8 +186,8 @@ public:
     }
 
     const ClientData& public_data() const { return aux_; }
-    Site<M> hub() const {
-        auto at = setup_->site(aux_, 0, round_, workspace_);
+    Context<M> context() const {
+        auto at = setup_->context(aux_, 0, round_, workspace_);
         at.labelled = &labelled_;
         at.cohort = cohort_;
         return at;
@@ -201,7 +201,7 @@ private:
     static constexpr bool hidden = detail::somewhere_offers<Me>(offer::hides_clients);
 
     decltype(auto) merger() const { return detail::merger_of(setup_->method); }
-    State opened() const { return open_at<Me, M>(setup_->method, hub(), setup_->initial, clients_); }
+    State opened() const { return open_at<Me, M>(setup_->method, context(), setup_->initial, clients_); }
     void forget_round() {
         open_ = false;
         for (const Id client : seated_) position_of_[client] = no_seat;
@@ -282,13 +282,13 @@ private:
             if (outcome_.verdicts[0] < seats_.size()) {  // empty positions keep their place in the tree
                 begin_sum();
                 for (std::size_t p = 0; p < seats_.size(); ++p) arrive(p);
-                finish_sum(merger().fold, hub(), next.w, sums_.total(), next.fold);
+                finish_sum(merger().fold, context(), next.w, sums_.total(), next.fold);
                 return;
             }
         Vec<Merged> present;
         for (std::size_t p = 0; p < seats_.size(); ++p)
             if (seats_[p] == Taken::well) present.push_back(std::move(uploads_[p]));
-        merge_at<detail::merger_t<Me>, M>(merger(), hub(), next, std::span<const Merged>(present));
+        merge_at<detail::merger_t<Me>, M>(merger(), context(), next, std::span<const Merged>(present));
     }
 
     struct NoSums {};
@@ -301,7 +301,7 @@ private:
     struct SumsOf<Method, true> {
         using Fold = std::remove_cvref_t<decltype(Method::fold)>;
         using type = CohortSum<Fold, R>;
-        static constexpr std::size_t side_by_side = abreast<Fold>;
+        static constexpr std::size_t side_by_side = lift_width<Fold>;
     };
     static constexpr std::size_t side_by_side = SumsOf<detail::merger_t<Me>, streams>::side_by_side;
 
@@ -314,7 +314,7 @@ private:
     Vec<std::uint32_t> position_of_;  // of every client; only those seated are touched in a round
     Vec<Id> seated_;
     Vec<Taken> seats_;  // of the merged clients, in the plan's order
-    Cohort cohort_;
+    Participation cohort_;
     Vec<Merged> uploads_;
     Vec<std::uint32_t> arrived_;  // by group of neighbours, while they are added up as they come
     typename SumsOf<detail::merger_t<Me>, streams>::type sums_;

@@ -169,7 +169,7 @@ struct Setup {
         Workspace<R> workspace;
         const Examples none;
         const ClientData nobody{.examples = &none};
-        const auto opened = open_at<Me, M>(method, site(nobody, 0, 0, workspace), initial, clients);
+        const auto opened = open_at<Me, M>(method, context(nobody, 0, 0, workspace), initial, clients);
         download_form = form_of(detail::plain_download<Me, R>(method, opened, 0));
     }
 
@@ -180,7 +180,7 @@ struct Setup {
         else return initial.size();
     }
 
-    Site<M> site(const ClientData& data, Id id, std::size_t round, Workspace<R>& workspace) const {
+    Context<M> context(const ClientData& data, Id id, std::size_t round, Workspace<R>& workspace) const {
         return {.model = &model,
                 .examples = data.examples,
                 .ids = data.train,

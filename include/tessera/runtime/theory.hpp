@@ -77,13 +77,13 @@ private:
 template <class R>
 struct SplitPoint {
     Vec<R> w;
-    Where own = Where::none(), common = Where::none();
+    Coordinates own = Coordinates::none(), common = Coordinates::none();
 };
 
 namespace detail {
 
 template <class R>
-double squared_norm(const Vec<R>& x, const Where& where) {
+double squared_norm(const Vec<R>& x, const Coordinates& where) {
     double sum = 0;
     where.each(x.size(), [&](Range r) {
         for (std::size_t j = r.begin; j < r.end; ++j) sum += static_cast<double>(x[j]) * static_cast<double>(x[j]);
@@ -91,7 +91,7 @@ double squared_norm(const Vec<R>& x, const Where& where) {
     return sum;
 }
 template <class R>
-double squared_distance(const Vec<R>& x, const Vec<R>& y, const Where& where) {
+double squared_distance(const Vec<R>& x, const Vec<R>& y, const Coordinates& where) {
     double sum = 0;
     where.each(x.size(), [&](Range r) {
         for (std::size_t j = r.begin; j < r.end; ++j) {
@@ -108,15 +108,15 @@ class HessianBlocks {
     using R = real<M>;
 
 public:
-    HessianBlocks(const Site<M>& at, const SplitPoint<R>& point) : at_(at), point_(point), all_(at.everything()) {
+    HessianBlocks(const Context<M>& at, const SplitPoint<R>& point) : at_(at), point_(point), all_(at.everything()) {
         // The cube root of the rounding unit balances the two errors of a central difference.
-        const double size = std::sqrt(squared_norm(point.w, Where{}));
+        const double size = std::sqrt(squared_norm(point.w, Coordinates{}));
         step_ = std::cbrt(static_cast<double>(std::numeric_limits<R>::epsilon())) * std::max(1.0, size);
     }
 
     // Of the block that maps a move of `from` to a change of the gradient on `to`, along the power iteration of its
     // transpose times itself; for a diagonal block the two are the same.
-    double norm(const Where& from, const Where& to, Key start, std::size_t steps) const {
+    double norm(const Coordinates& from, const Coordinates& to, Key start, std::size_t steps) const {
         if (from.empty() || to.empty()) return 0;
         Vec<R> x(point_.w.size(), R(0)), y(point_.w.size(), R(0));
         Stream stream(start);
@@ -135,13 +135,13 @@ public:
 
 private:
     static bool rescale(Vec<R>& x) {
-        const double length = std::sqrt(squared_norm(x, Where{}));
+        const double length = std::sqrt(squared_norm(x, Coordinates{}));
         if (!(length > 0)) return false;
         for (R& each : x) each = static_cast<R>(static_cast<double>(each) / length);
         return true;
     }
     // out = the rows `to` of H x, zero elsewhere; its length.
-    double times(const Vec<R>& x, const Where& to, Vec<R>& out) const {
+    double times(const Vec<R>& x, const Coordinates& to, Vec<R>& out) const {
         Vec<R> ahead = moved(x, step_), behind = moved(x, -step_);
         std::ranges::fill(out, R(0));
         to.each(out.size(), [&](Range r) {
@@ -157,7 +157,7 @@ private:
         return gradient;
     }
 
-    const Site<M>& at_;
+    const Context<M>& at_;
     const SplitPoint<R>& point_;
     Batch<R> all_;
     double step_;
@@ -170,7 +170,7 @@ struct ClientConstants {
 };
 
 template <class M>
-ClientConstants<real<M>> constants_at(const Site<M>& at, const SplitPoint<real<M>>& point, Key start,
+ClientConstants<real<M>> constants_at(const Context<M>& at, const SplitPoint<real<M>>& point, Key start,
                                       std::size_t steps) {
     using R = real<M>;
     ClientConstants<R> out;
@@ -221,7 +221,7 @@ TheoryConstants theory_constants(const Federation<Me, M>& run, std::span<const S
         const FlushDenormals flush;
         const auto data = run.data()[k];
         if (data.train.empty()) return;
-        const auto at = run.setup().site(data, static_cast<Id>(k), run.rounds_done(), workspaces[worker]);
+        const auto at = run.setup().context(data, static_cast<Id>(k), run.rounds_done(), workspaces[worker]);
         const Key start = Key{settings.seed}(purpose::noise)(data.key);
         all[k] = detail::constants_at(at, points[k], start, settings.power_steps);
     });

@@ -2,7 +2,7 @@
 // What Chain and AnyChain share: the chain with its exits, for widths that are handed in.
 //
 //   psi = for each hidden layer: W, b, exit W (2 x width), exit b; then the end's W (2 x width), b
-//   notes of an example, for each hidden layer: before ReLU, after ReLU, and with dropout the factors and what the
+//   saved of an example, for each hidden layer: before ReLU, after ReLU, and with dropout the factors and what the
 //   exit read
 #pragma once
 
@@ -84,7 +84,7 @@ struct Exits {
         add("router." + std::to_string(widths.size()), in, 2);
         return all;
     }
-    std::size_t notes() const {
+    std::size_t saved() const {
         std::size_t sum = 0;
         for (const auto w : widths) sum += w * per_unit();
         return sum;
@@ -103,11 +103,11 @@ struct Exits {
     }
 
     template <class R>
-    void forward(const Routes& routes, In<R> psi, const Batch<R>& batch, Out<R> q0, Out<R> notes) const {
+    void forward(const Routes& routes, In<R> psi, const Batch<R>& batch, Out<R> q0, Out<R> saved) const {
         const std::size_t n = batch.size();
         const Inputs<R> input(batch);
         const Scratch<R> z(2 * n);
-        Layer<R> at(*this, routes, psi.data(), notes.data(), n);
+        Layer<R> at(*this, routes, psi.data(), saved.data(), n);
         const R* below = nullptr;
         const auto affine = [&](const R* w, std::size_t out, R* y) {
             const auto run = [&](auto x) { kernels::affine(x, w, w + out * at.in, y, n, at.in, out); };
@@ -133,12 +133,12 @@ struct Exits {
     }
 
     template <class R>
-    void backward(const Routes& routes, In<R> psi, const Batch<R>& batch, In<R> q0, In<R> notes, In<R> dq0,
+    void backward(const Routes& routes, In<R> psi, const Batch<R>& batch, In<R> q0, In<R> saved, In<R> dq0,
                   Out<R> dpsi) const {
         const std::size_t n = batch.size(), most = widest();
         const Inputs<R> input(batch);
         const Scratch<R> dz(2 * n), d_pre(n * most), d_act(n * most), d_exit(n * most);
-        Layer<const R> at(*this, routes, psi.data(), notes.data(), n);
+        Layer<const R> at(*this, routes, psi.data(), saved.data(), n);
         for (std::size_t i = 0; i < widths.size(); ++i) at.next();
         const auto weights = [&](const R* dy, std::size_t out) {
             R* dw = dpsi.data() + (at.w - psi.data());
@@ -193,7 +193,7 @@ private:
         }
     }
 
-    // A hidden layer's parameters and notes; behind the last one, the end's.
+    // A hidden layer's parameters and saved numbers; behind the last one, the end's.
     template <class N>  // R, or const R on the way back
     struct Layer {
         using R = std::remove_const_t<N>;
@@ -202,9 +202,9 @@ private:
         const R *w, *exit;
         N *pre, *act, *factor, *exit_in;
 
-        Layer(const Exits& exits, const Routes& routes, const R* psi, N* notes, std::size_t batch)
+        Layer(const Exits& exits, const Routes& routes, const R* psi, N* saved, std::size_t batch)
             : chain(exits), n(batch), inputs(routes.inputs), in(inputs), out(width()), w(psi) {
-            place(notes);
+            place(saved);
         }
         void next() {
             const R* after = exit + 2 * out + 2;
@@ -229,9 +229,9 @@ private:
 
     private:
         std::size_t width() const { return index < chain.widths.size() ? chain.widths[index] : 2; }
-        void place(N* notes) {
+        void place(N* saved) {
             exit = w + out * in + out;
-            pre = notes;
+            pre = saved;
             act = pre + n * out;
             factor = act + n * out;
             exit_in = factor + n * out;

@@ -46,7 +46,8 @@ void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_
     }
 }
 
-// d = gradient + decay*w + pull*(w - toward) + also;  v = momentum*v + d;  w -= rate*v, on weights and then biases
+// d = gradient + decay*w + prox_weight*(w - prox_center) + linear;  v = momentum*v + d;  w -= rate*v, on weights and
+// then biases
 template <class R, class Pulls, class Numbers>
 void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
                    const Pulls& pulls, const Numbers& numbers) {
@@ -55,8 +56,8 @@ void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t
         for (std::size_t b = 0; b < batch; ++b)
             d += j < out * in ? dy[b * out + j / in] * x[b * in + j % in] : dy[b * out + j - out * in];
         d += numbers.decay * w[j];
-        if (pulls.toward) d += numbers.pull * (w[j] - pulls.toward[j]);
-        if (pulls.also) d += pulls.also[j];
+        if (pulls.prox_center) d += numbers.prox_weight * (w[j] - pulls.prox_center[j]);
+        if (pulls.linear) d += pulls.linear[j];
         if (pulls.velocity) d = pulls.velocity[j] = numbers.momentum * pulls.velocity[j] + d;
         w[j] -= numbers.rate * d;
     }

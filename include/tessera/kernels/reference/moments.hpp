@@ -30,13 +30,14 @@ void adapt_toward(R* w, const R* to, W* m, W* v, std::size_t n, Second kind, con
     }
 }
 
-// x[j] -= rate * step along g[j] + pull (x[j] - toward[j]) + also[j]; toward and also may be null
+// x[j] -= rate * step along g[j] + prox_weight (x[j] - prox_center[j]) + linear[j]; prox_center and linear may be null
 template <class R, class Numbers>
-void adam(R* x, const R* g, const R* toward, R pull, const R* also, R* m, R* v, std::size_t n, const Numbers& s) {
+void adam(R* x, const R* g, const R* prox_center, R prox_weight, const R* linear, R* m, R* v, std::size_t n,
+          const Numbers& s) {
     for (std::size_t j = 0; j < n; ++j) {
         R d = g[j];
-        if (toward) d += pull * (x[j] - toward[j]);
-        if (also) d += also[j];
+        if (prox_center) d += prox_weight * (x[j] - prox_center[j]);
+        if (linear) d += linear[j];
         x[j] -= R(s.rate) * advance(Second::adam, m[j], v[j], d, s);
     }
 }

@@ -17,28 +17,28 @@ void each_of_group(const Shape& s, std::size_t i, const F& f) {
 }
 
 template <class R, class Shape>
-void norm(const R* x, const R* scale, const R* shift, R* y, R* notes, const Shape& s, R eps, bool relu, bool known) {
+void norm(const R* x, const R* scale, const R* shift, R* y, R* saved, const Shape& s, R eps, bool relu, bool known) {
     for (std::size_t i = 0; i < s.count; ++i) {
         if (!known) {
             R sum = 0, squares = 0;
             each_of_group(s, i, [&](std::size_t j, std::size_t) { sum += x[j]; });
             const R mean = sum / R(s.rows * s.size);
             each_of_group(s, i, [&](std::size_t j, std::size_t) { squares += (x[j] - mean) * (x[j] - mean); });
-            notes[2 * i] = mean;
-            notes[2 * i + 1] = R(1) / std::sqrt(squares / R(s.rows * s.size) + eps);
+            saved[2 * i] = mean;
+            saved[2 * i + 1] = R(1) / std::sqrt(squares / R(s.rows * s.size) + eps);
         }
         each_of_group(s, i, [&](std::size_t j, std::size_t c) {
-            y[j] = scale[c] * ((x[j] - notes[2 * i]) * notes[2 * i + 1]) + shift[c];
+            y[j] = scale[c] * ((x[j] - saved[2 * i]) * saved[2 * i + 1]) + shift[c];
             if (relu && !(y[j] > 0)) y[j] = 0;
         });
     }
 }
 // Adds to dscale and dshift.
 template <class R, class Shape>
-void norm_gradient(const R* x, const R* dy, const R* scale, const R* shift, const R* notes, R* dx, R* dscale, R* dshift,
+void norm_gradient(const R* x, const R* dy, const R* scale, const R* shift, const R* saved, R* dx, R* dscale, R* dshift,
                    const Shape& s, bool relu, bool known) {
     for (std::size_t i = 0; i < s.count; ++i) {
-        const R mean = notes[2 * i], inverse = notes[2 * i + 1], n = R(s.rows * s.size);
+        const R mean = saved[2 * i], inverse = saved[2 * i + 1], n = R(s.rows * s.size);
         const auto each = [&](const auto& f) {
             each_of_group(s, i, [&](std::size_t j, std::size_t c) {
                 const R h = (x[j] - mean) * inverse;

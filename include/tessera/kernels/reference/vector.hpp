@@ -7,14 +7,15 @@
 
 namespace tessera::kernels::reference {
 
-// d = scale*g + decay*x + pull*(x - toward) + also;   v = momentum*v + d;   x -= rate*v
-// toward, also and velocity may be null: their terms are absent, and without a velocity v is d.
+// d = scale*g + decay*x + prox_weight*(x - prox_center) + linear;   v = momentum*v + d;   x -= rate*v
+// prox_center, linear and velocity may be null: their terms are absent, and without a velocity v is d.
 template <class R, class Numbers>
-void update(R* x, const R* g, const R* toward, const R* also, R* velocity, std::size_t n, R scale, Numbers numbers) {
+void update(R* x, const R* g, const R* prox_center, const R* linear, R* velocity, std::size_t n, R scale,
+            Numbers numbers) {
     for (std::size_t j = 0; j < n; ++j) {
         R d = scale * g[j] + numbers.decay * x[j];
-        if (toward) d += numbers.pull * (x[j] - toward[j]);
-        if (also) d += also[j];
+        if (prox_center) d += numbers.prox_weight * (x[j] - prox_center[j]);
+        if (linear) d += linear[j];
         if (velocity) d = velocity[j] = numbers.momentum * velocity[j] + d;
         x[j] -= numbers.rate * d;
     }

@@ -14,7 +14,7 @@ namespace tessera::detail {
 template <Model M>
 struct Ahead {
     using Real = real<M>;
-    const Site<M>* at;
+    const Context<M>* at;
     double alpha, delta;
     bool curved;
     const Drawn<Real>* batches = nullptr;  // b1, b2 and, with curvature, b3 of the step at hand

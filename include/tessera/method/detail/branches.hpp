@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 2> words_of(Pi) { return {"two_global", "
 namespace detail {
 
 template <class Me, class M>
-auto routed(const Me& method, const Site<M>& at, nn::Moves moves = nn::Moves::all,
+auto routed(const Me& method, const Context<M>& at, nn::Moves moves = nn::Moves::all,
             nn::Reuse<real<M>>* reuse = nullptr) {
     constexpr bool fits = check_routable<M>();
     using Gate = std::remove_cvref_t<decltype(method.gate)>;
@@ -49,7 +49,7 @@ bool is_kept_by_prior(const Personal<R>& me, std::size_t d) {
 // x arrives with a w_l where those are averaged, and leaves with one that was trained. `me` is what the prior
 // remembers.
 template <class Me, class M, class Memory>
-void train_local(const Me& method, const Site<M>& zeta_l, Vec<real<M>>& x, Memory& me) {
+void train_local(const Me& method, const Context<M>& zeta_l, Vec<real<M>>& x, Memory& me) {
     using R = real<M>;
     const auto d = static_cast<std::ptrdiff_t>(zeta_l.initial->size());
     const bool own = method.local_init == LocalInit::averaged_local;
@@ -74,7 +74,7 @@ template <Model Objective, class Rule>
 class Steps {
 public:
     template <class M>
-    Steps(const Site<M>& at, const Objective& objective, const Rule& rule, bool wanted = true,
+    Steps(const Context<M>& at, const Objective& objective, const Rule& rule, bool wanted = true,
           Terms<real<Objective>> terms = {})
         : idle_(!wanted || objective.on().empty()), walk_(at.with(objective), rule, on(objective, terms)) {}
     void operator()(Vec<real<Objective>>& x, const Batch<real<Objective>>& b) {
@@ -98,20 +98,20 @@ struct Joint {
     double pull = 0;
 };
 template <class Me, class M>
-void train_joint(const Me& method, const Site<M>& zeta_g, Vec<real<M>>& x, const Joint& who) {
+void train_joint(const Me& method, const Context<M>& zeta_g, Vec<real<M>>& x, const Joint& who) {
     if constexpr (check_routable<M>()) {
         nn::Reuse<real<M>> reuse;
         const auto j_psi = routed(method, zeta_g, nn::Moves::router, &reuse);
         const auto j_g = routed(method, zeta_g, who.by_j_g, &reuse);
         const Vec<real<M>> received = who.pull != 0 ? x : Vec<real<M>>{};
         Steps router(zeta_g, j_psi, method.local, who.router),
-            global(zeta_g, j_g, method.local, who.global, {.toward = received, .pull = who.pull});
+            global(zeta_g, j_g, method.local, who.global, {.prox_center = received, .prox_weight = who.pull});
         take_turns(method.alternate, zeta_g.epochs(method.joint_epochs), zeta_g.batch_count(), x, router, global);
     }
 }
 
 template <class Me, class M>
-auto routed_predictor(const Me& method, const Site<M>& at, Vec<real<M>> x) {
+auto routed_predictor(const Me& method, const Context<M>& at, Vec<real<M>> x) {
     using Gate = std::remove_cvref_t<decltype(method.gate)>;
     if constexpr (check_routable<M>())
         return nn::RoutedPredictor<M, Gate>(*at.model, method.gate, method.routing, std::move(x));

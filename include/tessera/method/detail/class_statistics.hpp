@@ -41,7 +41,7 @@ struct ClassStatistics {
 
 // Of the training data at w; V = (sum_c p_c tr E[zz'|c] - p_c^2 |mu_c|^2) / n. Its first sum is the mean of |z|^2.
 template <class M, class R = real<M>>
-ClassStatistics<R> class_statistics(const Site<M>& at, const Vec<R>& w) {
+ClassStatistics<R> class_statistics(const Context<M>& at, const Vec<R>& w) {
     require(at.examples->labels, "FedPAC: features are compared class by class, these examples have no classes");
     require(at.examples->one_label(), "FedPAC: features are compared class by class, these examples have several");
     constexpr std::size_t chunk = 256;
@@ -100,7 +100,7 @@ consteval bool can_align() {
 
 // As `descend`, with features pulled to these centroids if there are any.
 template <class M, class Q, class R = real<M>>
-void descend_aligned(const Site<M>& at, Vec<R>& w, const Batches<R>& batches, const Q& rule, const Where& on,
+void descend_aligned(const Context<M>& at, Vec<R>& w, const Batches<R>& batches, const Q& rule, const Coordinates& on,
                      const nn::Centroids<R>& centroids, double lambda) {
     if (!centroids.any()) return descend(at, w, batches, rule, {.on = on});
     const std::size_t classes = at.model->outputs(), numbers = classes * at.model->feature_width();

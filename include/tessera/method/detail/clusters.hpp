@@ -14,19 +14,19 @@ namespace tessera::detail {
 
 // w0 for the first; for the others w0 + spread (fresh_j - w0), fresh_j drawn as initial parameters are.
 template <class M>
-Vec<real<M>> away_from(const Vec<real<M>>& w0, const Site<M>& hub, std::size_t j, double spread) {
+Vec<real<M>> away_from(const Vec<real<M>>& w0, const Context<M>& context, std::size_t j, double spread) {
     using R = real<M>;
     if (j == 0) return w0;
-    auto w = initial_parameters(*hub.model, hub.key(purpose::init)(j));
+    auto w = initial_parameters(*context.model, context.key(purpose::init)(j));
     for (std::size_t i = 0; i < w.size(); ++i) w[i] = w0[i] + static_cast<R>(spread) * (w[i] - w0[i]);
     return w;
 }
 
 // All of them, with a fold's memory each.
 template <class Fold, class M>
-auto first_models(const Vec<real<M>>& w0, const Site<M>& hub, std::size_t count, double spread) {
+auto first_models(const Vec<real<M>>& w0, const Context<M>& context, std::size_t count, double spread) {
     Vec<Shared<Fold, real<M>>> all;
-    for (std::size_t j = 0; j < count; ++j) all.push_back({away_from(w0, hub, j, spread)});
+    for (std::size_t j = 0; j < count; ++j) all.push_back({away_from(w0, context, j, spread)});
     return all;
 }
 template <class Fold, class R>
@@ -38,7 +38,7 @@ Vec<Vec<R>> models_of(const Vec<Shared<Fold, R>>& held) {
 
 // The model with the least loss on the client's training data, the first of several; one alone is not asked.
 template <class M>
-std::size_t least_loss(const Site<M>& at, const Vec<Vec<real<M>>>& models) {
+std::size_t least_loss(const Context<M>& at, const Vec<Vec<real<M>>>& models) {
     using R = real<M>;
     std::size_t best = 0;
     double least = std::numeric_limits<double>::infinity();

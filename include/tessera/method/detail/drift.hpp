@@ -27,11 +27,11 @@ namespace tessera::detail {
 
 // c += (1/N) sum of the changes = (|S| / N) their mean.
 template <class M>
-void add_share(const Site<M>& hub, Vec<real<M>>& c, Rows<real<M>> changes, std::uint64_t clients) {
+void add_share(const Context<M>& context, Vec<real<M>>& c, Rows<real<M>> changes, std::uint64_t clients) {
     using R = real<M>;
     Vec<R> mean(c.size());
     Nothing none;
-    fold_rows(fold::Mean{}, hub, mean, changes, none);
+    fold_rows(fold::Mean{}, context, mean, changes, none);
     const R share = static_cast<R>(static_cast<double>(changes.size()) / static_cast<double>(clients));
     for (std::size_t j = 0; j < c.size(); ++j) c[j] += share * mean[j];
 }
@@ -61,7 +61,7 @@ void require_plain_steps(const Local& local) {
 }
 // The mean slope of the client's data, batch by batch.
 template <class M>
-Vec<real<M>> slope_at(const Site<M>& at, const Vec<real<M>>& w) {
+Vec<real<M>> slope_at(const Context<M>& at, const Vec<real<M>>& w) {
     using R = real<M>;
     Vec<R> sum(w.size()), g(w.size());
     const auto n = static_cast<double>(at.ids.size());

@@ -12,7 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
 
@@ -45,7 +45,7 @@ namespace detail {
 class Halves {
 public:
     template <class M>
-    Halves(const Site<M>& at, const Halving& how) {
+    Halves(const Context<M>& at, const Halving& how) {
         const std::size_t n = at.ids.size();
         if (how.split == SplitBy::none || n < 2) {
             local_.assign(at.ids.begin(), at.ids.end());
@@ -70,12 +70,12 @@ public:
     Halves& operator=(const Halves&) = delete;
 
     template <class M>
-    Site<M> local(Site<M> at) const {
+    Context<M> local(Context<M> at) const {
         at.ids = local_;
         return at;
     }
     template <class M>
-    Site<M> global(Site<M> at) const {
+    Context<M> global(Context<M> at) const {
         at.ids = global_;
         return at;
     }

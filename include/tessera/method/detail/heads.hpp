@@ -56,7 +56,7 @@ struct MixedHeads {
 
 // A download: the extractor, a head where heads travel, and centroids once there are some.
 template <class M, class Down>
-bool are_parts(const Site<M>& at, const Down& got, bool with_head) {
+bool are_parts(const Context<M>& at, const Down& got, bool with_head) {
     const std::size_t d = at.initial->size(), head = on(scope::Head{}, *at.model).size(d);
     const std::size_t classes = at.model->outputs(), rows = classes * at.model->feature_width();
     const auto& c = got.centroids;
@@ -73,15 +73,16 @@ consteval bool shares_heads() {
 
 // What FedPAC asks of a model, and where its server begins.
 template <class Fold, class M>
-MixedHeads<Fold, real<M>> mixed_heads(const Site<M>& hub, const Vec<real<M>>& w0, std::size_t clients) {
+MixedHeads<Fold, real<M>> mixed_heads(const Context<M>& context, const Vec<real<M>>& w0, std::size_t clients) {
     if constexpr (can_align<M>()) {
-        require(hub.model->aligns(),
+        require(context.model->aligns(),
                 "FedPAC shares what is below the head, and this model has nothing there; take one with a hidden layer");
-        auto body = shared_part<Fold>(scope::Head{}, hub, w0);
-        auto head = shared_part<fold::Mean>(scope::BelowHead{}, hub, w0);
-        const std::size_t classes = hub.model->outputs();
-        return {std::move(body.w), {}, std::move(body.place), std::move(head), Vec<Vec<real<M>>>(clients),
-                {Vec<real<M>>(classes * hub.model->feature_width()), Mask(classes)}};
+        auto body = shared_part<Fold>(scope::Head{}, context, w0);
+        auto head = shared_part<fold::Mean>(scope::BelowHead{}, context, w0);
+        const std::size_t classes = context.model->outputs();
+        return {std::move(body.w),          {},
+                std::move(body.place),      std::move(head),
+                Vec<Vec<real<M>>>(clients), {Vec<real<M>>(classes * context.model->feature_width()), Mask(classes)}};
     } else {
         return {};
     }
@@ -130,14 +131,14 @@ Vec<R> mixed_head(const Vec<double>& weights, std::span<const HeadUpload<R>> ups
 
 // Every client of the cohort gets its mixture, and those who never came the mean.
 template <class M, class Fold, class R>
-void mix_heads(const Site<M>& hub, MixedHeads<Fold, R>& server, std::span<const HeadUpload<R>> ups) {
+void mix_heads(const Context<M>& context, MixedHeads<Fold, R>& server, std::span<const HeadUpload<R>> ups) {
     const auto products = products_of_means(ups);
     Vec<Row<R>> rows;
     for (std::size_t i = 0; i < ups.size(); ++i) {
         server.heads[ups[i].from] = mixed_head(head_weights(products, ups, i), ups);
         rows.push_back({ups[i].head, ups[i].weight});
     }
-    fold_rows(fold::Mean{}, hub, server.head.w, Rows<R>(rows), server.head.fold);
+    fold_rows(fold::Mean{}, context, server.head.w, Rows<R>(rows), server.head.fold);
 }
 
 }  // namespace tessera::detail

@@ -18,14 +18,14 @@ namespace tessera::detail {
 class HoldOut {
 public:
     template <class M>
-    HoldOut(const Site<M>& at, double share) : order_(at.ids.begin(), at.ids.end()) {
+    HoldOut(const Context<M>& at, double share) : order_(at.ids.begin(), at.ids.end()) {
         Stream(at.key(purpose::partition)(meaning)).shuffle(std::span<Index>(order_));
         held_ = static_cast<std::size_t>(share * static_cast<double>(order_.size()));
     }
     std::span<const Index> held() const { return std::span<const Index>(order_).first(held_); }
     // The place with the rest as its data; must not outlive this, or what this is moved to.
     template <class M>
-    Site<M> rest(Site<M> at) const {
+    Context<M> rest(Context<M> at) const {
         at.ids = std::span<const Index>(order_).subspan(held_);
         return at;
     }
@@ -42,7 +42,7 @@ concept HasVector = requires(const server_t<Me, float>& server) { server.w.size(
 
 // The global model as a client sees it, whole.
 template <class Inner, class M, class Down, class State>
-Vec<real<M>> global_of(const Inner& inner, const Site<M>& at, const Down& received, const State& me) {
+Vec<real<M>> global_of(const Inner& inner, const Context<M>& at, const Down& received, const State& me) {
     constexpr bool whole = std::is_convertible_v<Down, Vec<real<M>>>;
     if constexpr (offers_of<Inner>().has(offer::global_at)) {
         return inner.global_at(at, received, me);
@@ -75,7 +75,7 @@ struct Either {
 
 // The one with more right answers, or where there are no classes with less loss; the first on a tie.
 template <class M, class First, class Second>
-auto better_of(const Site<M>& at, HoldOut data, First first, Second second) {
+auto better_of(const Context<M>& at, HoldOut data, First first, Second second) {
     const auto a = score(*at.model, at.id, first, *at.examples, data.held());
     const auto b = score(*at.model, at.id, second, *at.examples, data.held());
     const bool takes_second = at.examples->labels ? b.correct > a.correct : b.loss_sum < a.loss_sum;

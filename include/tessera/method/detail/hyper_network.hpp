@@ -16,7 +16,7 @@
 #include <string>
 #include <utility>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 #include <tessera/core/crew.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/form.hpp>
@@ -32,8 +32,8 @@ struct Moving {
     Vec<R> x, velocity;
 
     void descend(const R* slope, const kernels::UpdateNumbers<R>& numbers) {
-        const R *toward = nullptr, *also = nullptr;
-        kernels::update(x.data(), slope, toward, also, speed(), x.size(), R(1), numbers);
+        const R *prox_center = nullptr, *linear = nullptr;
+        kernels::update(x.data(), slope, prox_center, linear, speed(), x.size(), R(1), numbers);
     }
     R* speed() { return velocity.empty() ? nullptr : velocity.data(); }
 };
@@ -118,7 +118,7 @@ struct HyperNetwork {
     // the cache; outputs know nothing of each other and go to the crew where there is a millisecond's work for each.
     void descend(const HyperSlopes<R>& along, const kernels::UpdateNumbers<R>& numbers) {
         constexpr std::size_t few = 64;
-        const kernels::UpdatePulls<R> pulls{nullptr, nullptr, phi.speed()};
+        const kernels::UpdateVectors<R> pulls{nullptr, nullptr, phi.speed()};
         for (std::size_t l = 0; l < layers(); ++l) {
             const std::size_t from = begin(l), blocks = (out(l) + few - 1) / few;
             const std::size_t pieces = std::clamp<std::size_t>(along.rows * in(l) * out(l) >> 21, 1, Crew::size());

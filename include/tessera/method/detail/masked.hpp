@@ -17,12 +17,12 @@
 #include <string_view>
 #include <utility>
 
+#include <tessera/contracts/context.hpp>
 #include <tessera/contracts/descender.hpp>
 #include <tessera/contracts/fold.hpp>
 #include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/method.hpp>
-#include <tessera/contracts/site.hpp>
 #include <tessera/contracts/sparse.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/error.hpp>
@@ -67,7 +67,7 @@ inline bool is_mask_of(const Mask& mask, Layout layout) {
 }
 
 // The bits of some coordinates, one after the other, and how many are set.
-inline Mask gathered(const Mask& mask, const Where& where) {
+inline Mask gathered(const Mask& mask, const Coordinates& where) {
     Mask some(where.size(mask.size()));
     std::size_t i = 0;
     where.each(mask.size(), [&](Range r) {
@@ -75,7 +75,7 @@ inline Mask gathered(const Mask& mask, const Where& where) {
     });
     return some;
 }
-inline std::size_t count_in(const Mask& mask, const Where& where) {
+inline std::size_t count_in(const Mask& mask, const Coordinates& where) {
     std::size_t n = 0;
     where.each(mask.size(), [&](Range r) { n += tessera::count_in(mask, r); });
     return n;
@@ -104,7 +104,7 @@ struct KnownMasks {
     // Whether a download is packed by a mask of this model, of which `sent` travels. One whose mask is neither sent nor
     // known is not read.
     template <class M>
-    bool takes(const Site<M>& at, const MaskedDown<real<M>>& received, const Where& sent) const {
+    bool takes(const Context<M>& at, const MaskedDown<real<M>>& received, const Coordinates& sent) const {
         if (!received.mask.empty())
             return is_mask_of(received.mask, at.model->layout()) && count_in(received.mask, sent) == received.x.size();
         for (const Mask* known : {&next, &mask})
@@ -132,7 +132,7 @@ struct MaskedServer {
     static constexpr bool split = requires(const Rest& r) { r.place; };
     decltype(auto) of_w(const Mask& m) const {
         if constexpr (split) {
-            Where sent = Where::none();
+            Coordinates sent = Coordinates::none();
             for (const Range& r : rest.place) sent.add(r);
             return gathered(m, sent);
         } else return (m);
@@ -268,7 +268,7 @@ MaskedUp<R> lacks_its_mask(Id from) {
 // The mask after a visit: the gradient is that of the first batch of a fresh shuffle, as evaluated (5.4). Only what
 // lies in the scope is searched.
 template <class Masking, Scope Over, class M, class Form>
-void search_mask(const Masking& masking, const Over& over, const Site<M>& at, const Form& sparse, In<real<M>> x,
+void search_mask(const Masking& masking, const Over& over, const Context<M>& at, const Form& sparse, In<real<M>> x,
                  Mask& mask) {
     using R = real<M>;
     if (at.ids.empty()) return;
@@ -306,8 +306,8 @@ void search_mask(const Masking& masking, const Over& over, const Site<M>& at, co
 // Every vector of a state that is packed by one mask, packed by another; what is new has the numbers of `fresh`, which
 // is packed by that. Vectors of one part of the model have the length of that part.
 template <class State, class R>
-void repack(State& state, const Mask& before, const Mask& after, const Vec<R>& fresh, const Where& part) {
-    const auto moved = [&](const Vec<R>& x, const Where& where) {
+void repack(State& state, const Mask& before, const Mask& after, const Vec<R>& fresh, const Coordinates& part) {
+    const auto moved = [&](const Vec<R>& x, const Coordinates& where) {
         Vec<R> out;
         std::size_t i = 0;
         where.each(before.size(), [&](Range r) {
@@ -324,7 +324,7 @@ void repack(State& state, const Mask& before, const Mask& after, const Vec<R>& f
     const std::size_t all = before.count(), some = count_in(before, part);
     for_each_vector(state, [&](auto& x) {
         if constexpr (std::is_same_v<std::remove_cvref_t<decltype(x)>, Vec<R>>) {
-            if (x.size() == all) x = moved(x, Where{});
+            if (x.size() == all) x = moved(x, Coordinates{});
             else if (!x.empty() && x.size() == some) x = moved(x, part);
         }
     });
@@ -346,23 +346,23 @@ public:
     }
 
     static constexpr std::size_t asked_at_once = 64;  // or more, whatever the batches of training
-    struct Kept {
+    struct SparseContext {
         Mask mask;
         nn::Sparse<M> form;
         Vec<real<M>> initial;
-        Kept(const Site<M>& at, Mask m, Arithmetic how)
+        SparseContext(const Context<M>& at, Mask m, Arithmetic how)
             : mask(std::move(m)), form(*at.model, mask, asked_at_once, how), initial(packed(*at.initial, mask)) {}
-        Site<nn::Sparse<M>> site(const Site<M>& at) const {
+        Context<nn::Sparse<M>> context(const Context<M>& at) const {
             auto there = at.with(form);
             there.initial = &initial;
             return there;
         }
     };
-    SparsePredictor(std::unique_ptr<const Kept> kept, Predict predict)
+    SparsePredictor(std::unique_ptr<const SparseContext> kept, Predict predict)
         : kept_(std::move(kept)), predict_(std::make_unique<Predict>(std::move(predict))) {}
 
 private:
-    std::unique_ptr<const Kept> kept_;
+    std::unique_ptr<const SparseContext> kept_;
     std::unique_ptr<const Predict> predict_;
 };
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 #include <tessera/core/arena.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/runtime/evaluate.hpp>
@@ -25,7 +25,7 @@ struct Explained {
 };
 
 template <class M, class R = real<M>>
-Explained<R> explained(const Site<M>& at, const Vec<Vec<R>>& models, const Vec<double>& prior) {
+Explained<R> explained(const Context<M>& at, const Vec<Vec<R>>& models, const Vec<double>& prior) {
     require(at.examples->labels, "FedEM: models explain classes, these examples have none");
     if (models.empty() || models.size() != prior.size())
         throw WireError("the download holds " + std::to_string(models.size()) +

@@ -16,7 +16,7 @@
 #include <string>
 #include <string_view>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/kernels/dense.hpp>
 
@@ -55,7 +55,7 @@ struct Datastore {
 
 // At most `capacity` examples (0: all), drawn by the client's key and by nothing else.
 template <class M>
-Datastore<real<M>> remember(const Site<M>& at, In<real<M>> w, std::size_t capacity) {
+Datastore<real<M>> remember(const Context<M>& at, In<real<M>> w, std::size_t capacity) {
     constexpr bool featured = FeatureModel<M>;
     static_assert(featured, "tessera::KnnPer: this model has no `features`, by which neighbours are found");
     using R = real<M>;

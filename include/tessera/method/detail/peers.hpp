@@ -11,7 +11,7 @@
 #include <string>
 #include <tuple>
 
-#include <tessera/contracts/site.hpp>
+#include <tessera/contracts/context.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/kernels/vector.hpp>
@@ -94,7 +94,7 @@ bool are_models(const Vec<Peer<R>>& peers, std::size_t most, std::size_t paramet
 // (L(own) - L(theirs)) / |theirs - own|, L the mean loss on `judges`. Models that do not differ, and losses that are no
 // numbers, tell nothing: 0. Nobody is judged where there is no judge.
 template <class M>
-Vec<Affinity> affinities(const Site<M>& at, std::span<const Index> judges, const Vec<real<M>>& own,
+Vec<Affinity> affinities(const Context<M>& at, std::span<const Index> judges, const Vec<real<M>>& own,
                          const Vec<Peer<real<M>>>& peers) {
     using R = real<M>;
     const auto loss = [&](const Vec<R>& w) {
@@ -117,7 +117,7 @@ Vec<Affinity> affinities(const Site<M>& at, std::span<const Index> judges, const
 // Of each of the peers what it is worth to the client, and w += sum_j (a_j / sum a) (w_j - w), a_j = max(0, worth).
 // Where nobody helps, w stays.
 template <class M>
-Vec<Affinity> heed(const Site<M>& at, std::span<const Index> judges, const Vec<Peer<real<M>>>& peers,
+Vec<Affinity> heed(const Context<M>& at, std::span<const Index> judges, const Vec<Peer<real<M>>>& peers,
                    Vec<real<M>>& w) {
     auto worth = affinities(at, judges, w, peers);
     double sum = 0;
@@ -135,7 +135,7 @@ Vec<Affinity> heed(const Site<M>& at, std::span<const Index> judges, const Vec<P
 }
 
 template <class M>
-std::uint64_t name_of(const Site<M>& at) {
+std::uint64_t name_of(const Context<M>& at) {
     constexpr std::uint64_t meaning = 0x6E616D65;
     return Stream(at.key(purpose::sampling)(meaning)).word64();
 }

@@ -88,7 +88,7 @@ Vec<R> cut(const Vec<R>& x, const Mask& mask, const Mask& kept, bool zeros) {
 }
 
 template <class M, class Form>
-double training_accuracy(const Site<M>& at, const Form& form, In<real<M>> x) {
+double training_accuracy(const Context<M>& at, const Form& form, In<real<M>> x) {
     const auto predict = [&](const auto& b, auto out) { form.predict(x, b, out); };
     require(!at.examples->targets, "Sub-FedAvg: accuracy decides what is pruned, and real targets have none");
     const auto count = score(*at.model, at.id, predict, *at.examples, at.ids);
@@ -97,7 +97,7 @@ double training_accuracy(const Site<M>& at, const Form& form, In<real<M>> x) {
 
 // Descends over all batches; gives back what x was after the first epoch.
 template <class M, class Local>
-Vec<real<M>> after_first(const Site<M>& at, Vec<real<M>>& x, const Batches<real<M>>& batches, const Local& local) {
+Vec<real<M>> after_first(const Context<M>& at, Vec<real<M>>& x, const Batches<real<M>>& batches, const Local& local) {
     Vec<real<M>> first;
     std::size_t done = 0;
     auto step = walk(at, local);
@@ -122,7 +122,7 @@ struct Pruning {
 
     // The mask after a visit; `first` and `last` are the numbers after the first and the last epoch.
     template <class M, class Form>
-    Mask next(const Site<M>& at, const Form& form, const Vec<real<M>>& first, const Vec<real<M>>& last,
+    Mask next(const Context<M>& at, const Form& form, const Vec<real<M>>& first, const Vec<real<M>>& last,
               const Mask& mask) const {
         using R = real<M>;
         const Layout layout = at.model->layout();

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <string>
 
+#include <tessera/contracts/context.hpp>
 #include <tessera/contracts/memory.hpp>
-#include <tessera/contracts/site.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/scope.hpp>
 
@@ -22,7 +22,7 @@ struct SharedPart {
     bool like(const SharedPart& opened) const { return w.size() == opened.w.size() && place == opened.place; }
     // The initial vector with u in its place.
     Vec<R> with(Vec<R> initial) const {
-        Where where = Where::none();
+        Coordinates where = Coordinates::none();
         for (const auto& r : place) where.add(r);
         scatter(w, where, initial);
         return initial;
@@ -31,9 +31,9 @@ struct SharedPart {
 
 // Asks the scope about the model, so that a wrong one is known before round one.
 template <class Fold, Scope Own, class M>
-SharedPart<Fold, real<M>> shared_part(const Own& own, const Site<M>& hub, const Vec<real<M>>& w0) {
-    on(own, *hub.model);
-    const Where common = off(own, *hub.model);
+SharedPart<Fold, real<M>> shared_part(const Own& own, const Context<M>& context, const Vec<real<M>>& w0) {
+    on(own, *context.model);
+    const Coordinates common = off(own, *context.model);
     SharedPart<Fold, real<M>> part{gather(w0, common)};
     common.each(w0.size(), [&](Range r) { part.place.push_back(r); });
     return part;
@@ -41,14 +41,14 @@ SharedPart<Fold, real<M>> shared_part(const Own& own, const Site<M>& hub, const 
 
 // u and v in their places; v empty means the initial one. What the client lacks is 0.
 template <Scope Own, class M>
-Vec<real<M>> joined(const Own& own, const Site<M>& at, const Vec<real<M>>& u, const Vec<real<M>>& v) {
-    const auto fits = [&](const Vec<real<M>>& x, const Where& where, const char* what) {
+Vec<real<M>> joined(const Own& own, const Context<M>& at, const Vec<real<M>>& u, const Vec<real<M>>& v) {
+    const auto fits = [&](const Vec<real<M>>& x, const Coordinates& where, const char* what) {
         if (x.size() != where.size(at.initial->size()))
             throw WireError(std::string(what) + " has " + std::to_string(x.size()) +
                             " numbers, the split of this model " + std::to_string(where.size(at.initial->size())));
     };
     auto w = *at.initial;
-    const Where common = off(own, *at.model), mine = on(own, *at.model, at.id);
+    const Coordinates common = off(own, *at.model), mine = on(own, *at.model, at.id);
     fits(u, common, "the shared part");
     scatter(u, common, w);
     lacking(own, *at.model, at.id).each(w.size(), [&](Range r) {
@@ -61,7 +61,8 @@ Vec<real<M>> joined(const Own& own, const Site<M>& at, const Vec<real<M>>& u, co
 }
 
 template <class Order, class M>
-concept OrderOf =
-    requires(const Order order, const Site<M>& at, Vec<real<M>>& w, const Where& where) { order(at, w, where, where); };
+concept OrderOf = requires(const Order order, const Context<M>& at, Vec<real<M>>& w, const Coordinates& where) {
+    order(at, w, where, where);
+};
 
 }  // namespace tessera::detail

@@ -16,14 +16,14 @@ struct Budget {
 
 // f(batch) within the budget.
 template <class M, class F>
-void for_each_batch(const Site<M>& at, const Budget& budget, F&& f) {
+void for_each_batch(const Context<M>& at, const Budget& budget, F&& f) {
     const auto batches = at.epochs(budget.epochs, budget.pass);
     const std::size_t n = budget.cap > 0 ? std::min(budget.cap, batches.size()) : batches.size();
     for (std::size_t i = 0; i < n; ++i) f(batches[i]);
 }
 
 template <class M, class Q>
-void phase(const Site<M>& at, Vec<real<M>>& w, const Budget& budget, const Q& rule, const Terms<real<M>>& terms) {
+void phase(const Context<M>& at, Vec<real<M>>& w, const Budget& budget, const Q& rule, const Terms<real<M>>& terms) {
     if (terms.on.empty()) return;
     auto batches = at.epochs(budget.epochs, budget.pass);
     if (budget.cap > 0) batches.keep(budget.cap);

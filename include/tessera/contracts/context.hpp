@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Site: what a visit stands on. The model, the client's data, its random key, its place in time.
+// Context: what a visit stands on. The model, the client's data, its random key, its place in time.
 // The server has one too (its data is the public set, if any).
 #pragma once
 
@@ -42,7 +42,7 @@ struct Workspace {
 };
 
 template <class M>
-struct Site {
+struct Context {
     using R = real<M>;
 
     const M* model = nullptr;
@@ -54,9 +54,9 @@ struct Site {
     std::size_t round = 0, rounds = 1;
     const Vec<R>* initial = nullptr;  // the run's initial parameters
     Workspace<R>* workspace = nullptr;
-    const ClientData* labelled = nullptr;  // of the hub: what the server may choose models by
+    const ClientData* labelled = nullptr;  // of the server: what the server may choose models by
     bool serving = false;  // no training: rates do not follow their schedule
-    Cohort cohort{};       // of the hub: how the round's clients were drawn
+    Participation cohort{};  // of the server: how the round's clients were drawn
 
     // One permutation a pass, cut in batches, the short last batch kept.
     Batches<R> epochs(std::size_t passes, Pass pass = Pass::shared) const {
@@ -122,7 +122,7 @@ struct Site {
 
     // The same place with another objective, which must outlive the result.
     template <Model Objective>
-    Site<Objective> with(const Objective& objective) const {
+    Context<Objective> with(const Objective& objective) const {
         return {&objective, examples, ids,     key,       batch,    id,      round,
                 rounds,     initial,  workspace, labelled, serving, cohort};
     }

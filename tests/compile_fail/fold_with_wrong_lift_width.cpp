@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A fold that says it adds up three neighbours at once: they are no node of the cohort's tree.
-// expect: tessera::Fold: `abreast` must be a power of two
+// expect: tessera::Fold: `lift_width` must be a power of two
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
@@ -9,7 +9,7 @@
 using namespace tessera;
 
 struct Threes : fold::Mean {
-    static constexpr std::size_t abreast = 3;
+    static constexpr std::size_t lift_width = 3;
 };
 #ifdef TESSERA_GOOD
 using Fold = fold::Mean;
