@@ -53,8 +53,8 @@ private:
         p.w = w_.data();
         p.xs[0] = p.rows.matrix = x_.data();
         p.y = y_.data();
-        p.saved = saved_.data();
-        p.batch_saved = p.saved + p.batch * spec_.saved;
+        p.saved_base = saved_.data();
+        p.batch_saved = p.saved_base + p.batch * spec_.saved;
         return p;
     }
 
