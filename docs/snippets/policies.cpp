@@ -179,7 +179,7 @@ struct PowerLaw {
 // [/partition]
 
 // [layer]
-// y = tanh(x). Backward reads the output, so nothing is noted.
+// y = tanh(x). Backward reads the output, so nothing is saved.
 struct Tanh {
     static constexpr Offers offers{};
 

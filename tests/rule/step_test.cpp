@@ -67,7 +67,7 @@ TEST_CASE_TEMPLATE("terms that are off change no bit", R, float, double) {
     CHECK(same_bits(stepped(slope, x, Step<R>{.rate = 0}), x));
 }
 
-TEST_CASE("clipping scales the gradient only, not pull, also or decay") {
+TEST_CASE("clipping scales the gradient only, not the prox term, the linear one or decay") {
     OneSlope<double, 2> slope({30, 40});
     const Vec<double> x{1, 1}, prox_center{0, 0}, linear{7, 8};
     const double k = 5 / (50 + 1e-6);
@@ -79,7 +79,7 @@ TEST_CASE("clipping scales the gradient only, not pull, also or decay") {
     CHECK(distance(got, {1 - 0.1 * (30 * k + 1 + 2 + 7), 1 - 0.1 * (40 * k + 1 + 2 + 8)}) < 1e-15);
 }
 
-TEST_CASE("with a scope, pull and also act inside it only") {
+TEST_CASE("with a scope, the prox and the linear term act inside it only") {
     OneSlope<double, 4> slope({1, 1, 1, 1});
     const Vec<double> x{1, 2, 3, 4}, prox_center{0, 0, 0, 0}, linear{1, 1, 1, 1};
     Mask mask(4, true);

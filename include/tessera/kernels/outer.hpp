@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Sums of outer products, hand-tiled: c[m][j] = sum_k a[k*ak + m*am] b[k][j], both gradients of an affine layer
-// (kernels/dense.hpp). What becomes of a finished tile is said by a Epilogue, so an update need not store a gradient.
+// (kernels/dense.hpp). What becomes of a finished tile is said by an Epilogue, so an update need not store a gradient.
 #pragma once
 
 #include <algorithm>

@@ -11,8 +11,10 @@
 //
 // What it may offer (a name that is listed and absent, or there and not listed, does not compile):
 //
-//   offer::backward_update      void backward_update(const Pass<R>&, R* w, const Update<R>&) const      dx, then
-//   gradient and update at once offer::factors   Factors<R> factors(const Pass<R>&, std::size_t example, R* room) const
+//   offer::backward_update
+//                    void backward_update(const Pass<R>&, R* w, const Update<R>&) const
+//                    dx, then gradient and update at once
+//   offer::factors   Factors<R> factors(const Pass<R>&, std::size_t example, R* room) const
 //                    the weight gradient of one example as a product of two thin matrices, at most `positions` rows
 //                    high
 //   offer::mixes     void mix_forward(const Pass<R>& g, const Pass<R>& l, R* y, Routing<R>&, std::size_t first) const
@@ -109,8 +111,7 @@ struct Spec {
         if (s.part == Part::buffer) buffers += s.size();
         segments[parts++] = s;
     }
-    // `n` numbers per example that forward leaves for backward, in p.saved(k) for the k-th call: a row for each
-    // example.
+    // `n` numbers per example that forward leaves for backward, in p.saved(k) for the k-th call, a row an example.
     constexpr void save(std::size_t n) {
         if (saved_kinds == most_saved) throw ConfigError("nn: a layer leaves at most 6 kinds of numbers for backward");
         saved_sizes[saved_kinds++] = n;

@@ -113,7 +113,7 @@ inline std::string how_another(const std::string& theirs, const std::string& our
 // `configuration` names the run, a line per setting, where the run cannot say itself what decides its numbers (sampler,
 // kernels). A checkpoint of another one, or of other settings, method, data, split or public data, or of another
 // version of the library, is refused with what differs.
-// `saved` are the caller's own bytes and come back as they were, the history of a run for example.
+// `notes` are the caller's own bytes and come back as they were, the history of a run for example.
 template <class Me, class M>
 void write_checkpoint(const std::string& path, const Federation<Me, M>& run, const std::string& configuration,
                       const Bytes& notes = {}) {
