@@ -181,7 +181,8 @@ private:
         for (std::size_t i = 0; i < groups; ++i) {
             const std::size_t group = backwards ? groups - 1 - i : i, first = group * lift_width<F>;
             sum_t<F, R> sum;
-            lift_rows<M>(fold_, Rows<R>(rows).subspan(first, std::min(lift_width<F>, rows.size() - first)), w, sum);
+            lift_rows<M>(fold_, Rows<R>(rows).subspan(first, std::min(lift_width<F>, rows.size() - first)), w, sum,
+                         model_.layout());
             sums.arrive(fold_, group, std::move(sum));
         }
         Memory fresh{};

@@ -2,11 +2,18 @@
 #include <tessera/fold/grouped.hpp>
 
 #include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
 #include <tessera/conformance.hpp>
 #include <tessera/core/scope.hpp>
+#include <tessera/exec/openmp.hpp>
 #include <tessera/fold/owners_mean.hpp>
 #include <tessera/fold/relax.hpp>
 #include <tessera/fold/server_adaptive.hpp>
@@ -76,9 +83,87 @@ TEST_CASE("rows with masks are cut with them") {
     static_assert(!accepts_masks<fold::Grouped<scope::Head, Still>>);
 }
 
-TEST_CASE("grouped: the laws of a fold") {
+struct Biases {  // of the laws' model, which has one layer
+    static constexpr Offers offers{};
+    static constexpr bool selects(const Segment& s) { return s.rank == 1; }
+};
+// Streams one group by the layout of the other; keeps as it should.
+struct Swapped : fold::Grouped<Biases, fold::Relax<>> {
+    using Base = fold::Grouped<Biases, fold::Relax<>>;
+    static constexpr Offers offers = Base::offers;
+    template <class R>
+    void lift(const Row<R>& row, const Vec<R>& before, Sum<R>& sum, Layout layout) const {
+        Base::lift(row, before, sum, layout.first(1));
+    }
+    template <class R>
+    void lift(Rows<R> rows, const Vec<R>& before, Sum<R>& sum, Layout layout) const {
+        Base::lift(rows, before, sum, layout.first(1));
+    }
+};
+
+TEST_CASE("grouped: the laws of a fold, streamed with the bits of kept") {
+    const conformance::FoldLaws optimizer{.returns_rows = false};
     CHECK(conformance::fold<fold::Grouped<scope::All, fold::Mean>>().empty());
-    CHECK(conformance::fold<fold::Grouped<scope::All, fold::ServerMomentum<>>>({}, {.returns_rows = false}).empty());
+    CHECK(conformance::fold<fold::Grouped<scope::All, fold::ServerMomentum<>>>({}, optimizer).empty());
+    CHECK(conformance::fold<fold::Grouped<Biases, fold::Mean>>().empty());
+    CHECK(conformance::fold<fold::Grouped<Biases, fold::Relax<>, fold::ServerAdam<>>>({}, optimizer).empty());
+    const conformance::FoldLaws owners{.absent_reads_unchanged = false};
+    CHECK(conformance::fold<fold::Grouped<Biases, fold::OwnersMean, fold::OwnersMean>>({}, owners).empty());
+    const auto complaints = conformance::fold<Swapped>();
+    REQUIRE_FALSE(complaints.empty());
+    CHECK(complaints[0].find("has the bits of a kept one") != std::string::npos);
+}
+
+TEST_CASE("grouped: whether it streams, and how many neighbours at once") {
+    const auto streams = []<class F>(const F&) { return StreamingMethod<FedAvg<rule::Sgd, F>, Net>; };
+    using Wide = fold::Grouped<scope::Head, fold::ServerMomentum<>>;
+    using Single = fold::Grouped<scope::Head, fold::OwnersMean>;
+    static_assert(lift_width<Wide> == lift_width<fold::Mean> && lift_width<Single> == 1);
+    CHECK(streams(Wide{}));
+    CHECK(streams(Single{}));
+    CHECK(streams(fold::Relax<Wide>{}));
+    CHECK_FALSE(streams(fold::Grouped<scope::Head, Still>{}));
+    CHECK_FALSE(streams(fold::Grouped<scope::Head, fold::Mean, Still>{}));
+}
+
+// The server's w after two rounds of 21 uploads that come in any order, from three threads; some never do.
+template <class F>
+Vec<float> received(const F& fold, bool keep, std::uint64_t order, std::uint32_t gone) {
+    constexpr std::size_t seats = 21;  // two groups of eight neighbours and one of five
+    using Me = FedAvg<rule::Sgd, F>;
+    const Setup<Me, Net> setup({}, {.fold = fold}, {.seed = 3, .rounds = 9, .keep_uploads = keep});
+    Server<Me, Net> server(setup, seats);
+    for (std::size_t round = 0; round < 2; ++round) {
+        Plan plan;
+        for (std::size_t p = 0; p < seats; ++p) plan.push_back({.client = static_cast<Id>(p)});
+        server.open_round(plan);
+        std::vector<Id> arrivals(seats);
+        std::iota(arrivals.begin(), arrivals.end(), Id{0});
+        Stream(Key{order}).shuffle(std::span<Id>(arrivals));
+        exec::OpenMp{3}.for_each(seats, [&](std::size_t i, std::size_t) {
+            const Id k = arrivals[i];
+            if (gone >> k & 1) return;
+            Up<float> up{.x = {}, .weight = static_cast<double>(1 + k % 4)};
+            Stream draw(Key{17}(round)(k));
+            for (std::size_t j = 0; j < Net::parameters; ++j) up.x.push_back(static_cast<float>(draw.normal()));
+            CHECK(server.accept(k, std::move(up)) == Verdict::accepted);
+        });
+        CHECK(server.close_round().counted);
+    }
+    return server.state().w;
+}
+
+TEST_CASE("streamed uploads give the bits of kept ones: any order of arrival, from any thread, with some who never come") {
+    const auto check = [](const auto& fold) {
+        for (const std::uint32_t gone : {0u, 1u << 20, 0xffu << 8, 0x155555u}) {
+            const auto expected = received(fold, true, 0, gone);
+            for (const std::uint64_t order : {1u, 2u, 3u}) CHECK(same_bits(received(fold, false, order, gone), expected));
+        }
+        CHECK_FALSE(same_bits(received(fold, true, 0, 0), received(fold, true, 0, 1)));
+    };
+    check(fold::Grouped<scope::Head, fold::ServerMomentum<>>{});
+    check(fold::Grouped<scope::Head, fold::ServerAdam<>, fold::OwnersMean>{});  // eight at once, and one
+    check(fold::Relax<fold::Grouped<scope::Head, fold::Mean, fold::Relax<>>>{.beta = 0.5});
 }
 
 TEST_CASE("what cannot be meant is said before round one") {

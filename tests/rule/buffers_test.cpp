@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <tessera/data/dataset.hpp>
+#include <tessera/fold/grouped.hpp>
 #include <tessera/fold/mean.hpp>
 #include <tessera/fold/private_mean.hpp>
 #include <tessera/fold/relax.hpp>
@@ -213,8 +214,8 @@ TEST_CASE("folds average them, and what goes around a fold leaves the average al
         sum_t<std::remove_cvref_t<decltype(fold)>, double> one{}, other{};
         auto streamed = w0;
         memory_t<std::remove_cvref_t<decltype(fold)>, double> again{};
-        lift_row<nn::Network<double>>(fold, rows[0], w0, one);
-        lift_row<nn::Network<double>>(fold, rows[1], w0, other);
+        lift_row<nn::Network<double>>(fold, rows[0], w0, one, net.layout());
+        lift_row<nn::Network<double>>(fold, rows[1], w0, other, net.layout());
         add_sums<double>(fold, one, other);
         finish_sum(fold, context, streamed, one, again);
         CHECK(same_bits(streamed, w));
@@ -232,6 +233,10 @@ TEST_CASE("folds average them, and what goes around a fold leaves the average al
     check(folded(fold::ServerMomentum<>{.server_rate = 0.5}));
     check(folded(fold::ServerAdam<>{}));
     check(folded(fold::ServerYogi<fold::Relax<>>{.inner = {.beta = 3}}));
+    // Also of a part of the model.
+    using Further = fold::Relax<>;
+    check(folded(fold::Grouped<scope::Head, Further, Further>{.selected = {.beta = 2}, .others = {.beta = 2}}));
+    check(folded(fold::Grouped<scope::Norm, fold::ServerAdam<>, Further>{.others = {.beta = 2}}));
 }
 
 TEST_CASE("methods: averaged by FedAvg, at home with FedBN; FedDyn, APFL and Per-FedAvg keep them sane") {

@@ -8,7 +8,8 @@
 //              add(sum, other), finish(context, w, sum, memory). Partial sums are added along one fixed tree
 //              over cohort positions, so the cohort need not be kept and the bits are those of fold(). One that
 //              adds up neighbours at once says how many, a power of two, `static constexpr std::size_t lift_width`,
-//              and has lift(rows, w, sum) too: for the rows of so many positions, along the same tree.
+//              and has lift(rows, w, sum) too: for the rows of so many positions, along the same tree. One that must
+//              know which coordinate is whose takes the model's layout last: lift(row, w, sum, layout).
 //   decorator  a member `inner`, and void around(context, w, memory, fold_inner) const, where fold_inner(to) lets the
 //              inner fold move `to`. Streams if its inner fold does. Its Memory has a member `inner`.
 //              One that also reads the uploads takes them after w, around(context, w, rows, memory, fold_inner),
@@ -82,23 +83,33 @@ consteval bool is_fold() {
     else if constexpr (FoldDecorator<F, M>) return is_fold<std::remove_cvref_t<decltype(F::inner)>, M>();
     else return false;
 }
+// `Some` is a row or several.
+template <class F, class R, class Some>
+consteval bool lifts_by_layout() {
+    return requires(const F fold, const Some& rows, const Vec<R>& w, typename F::template Sum<R>& sum) {
+        fold.lift(rows, w, sum, Layout{});
+    };
+}
+template <class F, class R, class Some>
+consteval bool lifts_these() {
+    return lifts_by_layout<F, R, Some>() || requires(const F fold, const Some& rows, const Vec<R>& w,
+                                                     typename F::template Sum<R>& sum) { fold.lift(rows, w, sum); };
+}
 template <class F, class M>
 consteval bool can_stream() {
-    return requires(const F fold, const Context<M>& context, Vec<real<M>>& w, const Row<real<M>>& row,
-                    typename F::template Sum<real<M>>& sum, memory_t<F, real<M>>& memory) {
-        fold.lift(row, w, sum);
-        fold.add(sum, sum);
-        fold.finish(context, w, sum, memory);
-    };
+    return lifts_these<F, real<M>, Row<real<M>>>() &&
+           requires(const F fold, const Context<M>& context, Vec<real<M>>& w, typename F::template Sum<real<M>>& sum,
+                    memory_t<F, real<M>>& memory) {
+               fold.add(sum, sum);
+               fold.finish(context, w, sum, memory);
+           };
 }
 template <class F, class M>
 consteval bool is_linear() {
-    if constexpr (RowDecorator<F, M>)
-        return false;
+    if constexpr (RowDecorator<F, M>) return false;
     else if constexpr (FoldDecorator<F, M> && !PlainFold<F, M>)
         return is_linear<std::remove_cvref_t<decltype(F::inner)>, M>();
-    else
-        return offers_of<F>().has(offer::streams) && can_stream<F, M>();
+    else return offers_of<F>().has(offer::streams) && can_stream<F, M>();
 }
 template <class F>
 consteval bool takes_masks() {
@@ -132,8 +143,7 @@ template <class F, class M>
 consteval bool lifts_so_many() {
     if constexpr (offers_of<F>().has(offer::lift_width))
         return F::lift_width > 0 && (F::lift_width & (F::lift_width - 1)) == 0 &&
-               requires(const F fold, Rows<real<M>> rows, const Vec<real<M>>& w,
-                        typename F::template Sum<real<M>>& sum) { fold.lift(rows, w, sum); };
+               lifts_these<F, real<M>, Rows<real<M>>>();
     else if constexpr (requires { &F::inner; }) return lifts_so_many<std::remove_cvref_t<decltype(F::inner)>, M>();
     else return true;
 }
@@ -266,18 +276,23 @@ inline constexpr std::size_t lift_width = detail::lifts<F>();
 
 namespace detail {
 // Running statistics are averaged and nothing else: a decorator leaves them as the fold inside it made them. One that
-// extrapolates or divides by moments could take a variance below zero.
+// extrapolates or divides by moments could take a variance below zero. `part`: the coordinates of the model that are
+// folded, null for all of them.
 template <class M>
 struct KeptBuffers {
     Layout layout;
+    const Coordinates* part = nullptr;
     Vec<real<M>> values{};
     void keep(const Vec<real<M>>& to) {
-        if (has_buffers(layout) && to.size() == dimension(layout)) values = to;
+        const std::size_t d = dimension(layout);
+        if (has_buffers(layout) && to.size() == (part ? part->size(d) : d)) values = to;
     }
     void put(Vec<real<M>>& w) const {
-        if (values.size() != w.size()) return;
-        each_piece({}, layout, w.size(), [&](Range r, bool of_buffers) {
-            if (of_buffers) std::copy_n(values.data() + r.begin, r.size(), w.data() + r.begin);
+        if (values.empty() || values.size() != w.size()) return;
+        std::size_t at = 0;  // among what is folded
+        each_piece(part ? *part : Coordinates(), layout, dimension(layout), [&](Range r, bool of_buffers) {
+            if (of_buffers) std::copy_n(values.data() + at, r.size(), w.data() + at);
+            at += r.size();
         });
     }
 };
@@ -286,12 +301,12 @@ struct KeptBuffers {
 // The engine's calls, which see through decorators.
 template <class F, class M>
 void fold_rows(const F& fold, const Context<M>& context, Vec<real<M>>& w, Rows<real<M>> rows,
-               memory_t<F, real<M>>& memory) {
+               memory_t<F, real<M>>& memory, const Coordinates* part = nullptr) {
     if constexpr (PlainFold<F, M>) fold.fold(context, w, rows, memory);
     else {
-        detail::KeptBuffers<M> buffers{context.model->layout()};
+        detail::KeptBuffers<M> buffers{context.model->layout(), part};
         const auto fold_inner = [&](Vec<real<M>>& to) {
-            fold_rows(fold.inner, context, to, rows, memory.inner);
+            fold_rows(fold.inner, context, to, rows, memory.inner, part);
             buffers.keep(to);
         };
         if constexpr (RowDecorator<F, M>) fold.around(context, w, rows, memory, fold_inner);
@@ -328,17 +343,20 @@ bool keeps_memory(const F& fold, const memory_t<F, R>& memory, std::size_t w) {
     return fits;
 }
 template <class M, class F>
-void lift_row(const F& fold, const Row<real<M>>& row, const Vec<real<M>>& w, sum_t<F, real<M>>& sum) {
-    if constexpr (detail::offers_of<F>().has(offer::streams)) fold.lift(row, w, sum);
-    else lift_row<M>(fold.inner, row, w, sum);
+void lift_row(const F& fold, const Row<real<M>>& row, const Vec<real<M>>& w, sum_t<F, real<M>>& sum,
+              Layout layout = {}) {
+    if constexpr (!detail::offers_of<F>().has(offer::streams)) lift_row<M>(fold.inner, row, w, sum, layout);
+    else if constexpr (detail::lifts_by_layout<F, real<M>, Row<real<M>>>()) fold.lift(row, w, sum, layout);
+    else fold.lift(row, w, sum);
 }
 // The rows of `lift_width` neighbours, fewer where the cohort ends. If there are several, weight 0 says that nobody
 // came.
 template <class M, class F>
-void lift_rows(const F& fold, Rows<real<M>> rows, const Vec<real<M>>& w, sum_t<F, real<M>>& sum) {
-    if constexpr (lift_width<F> == 1) lift_row<M>(fold, rows[0], w, sum);
-    else if constexpr (requires { fold.lift(rows, w, sum); }) fold.lift(rows, w, sum);
-    else lift_rows<M>(fold.inner, rows, w, sum);
+void lift_rows(const F& fold, Rows<real<M>> rows, const Vec<real<M>>& w, sum_t<F, real<M>>& sum, Layout layout = {}) {
+    if constexpr (lift_width<F> == 1) lift_row<M>(fold, rows[0], w, sum, layout);
+    else if constexpr (!detail::offers_of<F>().has(offer::streams)) lift_rows<M>(fold.inner, rows, w, sum, layout);
+    else if constexpr (detail::lifts_by_layout<F, real<M>, Rows<real<M>>>()) fold.lift(rows, w, sum, layout);
+    else fold.lift(rows, w, sum);
 }
 template <class R, class F>
 void add_sums(const F& fold, sum_t<F, R>& into, const sum_t<F, R>& other) {
@@ -347,12 +365,12 @@ void add_sums(const F& fold, sum_t<F, R>& into, const sum_t<F, R>& other) {
 }
 template <class F, class M>
 void finish_sum(const F& fold, const Context<M>& context, Vec<real<M>>& w, const sum_t<F, real<M>>& sum,
-                memory_t<F, real<M>>& memory) {
+                memory_t<F, real<M>>& memory, const Coordinates* part = nullptr) {
     if constexpr (requires { fold.finish(context, w, sum, memory); }) fold.finish(context, w, sum, memory);
     else {
-        detail::KeptBuffers<M> buffers{context.model->layout()};
+        detail::KeptBuffers<M> buffers{context.model->layout(), part};
         fold.around(context, w, memory, [&](Vec<real<M>>& to) {
-            finish_sum(fold.inner, context, to, sum, memory.inner);
+            finish_sum(fold.inner, context, to, sum, memory.inner, part);
             buffers.keep(to);
         });
         buffers.put(w);

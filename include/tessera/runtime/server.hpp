@@ -264,7 +264,7 @@ private:
         const auto& fold = merger().fold;
         sum_t<std::remove_cvref_t<decltype(fold)>, R> sum;
         if (side_by_side > 1 || seat(first) == Taken::well)
-            lift_rows<M>(fold, Rows<R>(rows.data(), count), state_.w, sum);
+            lift_rows<M>(fold, Rows<R>(rows.data(), count), state_.w, sum, setup_->model.layout());
         for (std::size_t i = 0; i < count; ++i) uploads_[first + i] = {};
         sums_.arrive(fold, group, std::move(sum));
     }
