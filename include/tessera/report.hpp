@@ -30,6 +30,7 @@
 #include <tessera/report/json.hpp>
 #include <tessera/report/json_reader.hpp>
 #include <tessera/report/record.hpp>
+#include <tessera/report/score.hpp>
 #include <tessera/report/seeds.hpp>
 #include <tessera/report/spread.hpp>
 #include <tessera/report/svg.hpp>

@@ -2,6 +2,7 @@
 // Neighbours are found by what the last layer reads; a model that does not show it has none.
 // expect: tessera::KnnPer: this model has no `features`, by which neighbours are found
 #include <tessera/method/knn_per.hpp>
+#include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
 
 using namespace tessera;

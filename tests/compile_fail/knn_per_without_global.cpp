@@ -5,6 +5,7 @@
 #include <tessera/method/knn_per.hpp>
 #include <tessera/method/local.hpp>
 #include <tessera/nn/zoo.hpp>
+#include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
 
 using namespace tessera;

@@ -23,7 +23,7 @@ TABLE = {
     "io": ["core", "data", "report", "zlib", "json", "posix"],
     "store": ["core", "contracts", "io", "posix"],  # states rest in files, and io knows how to treat these
     "runtime": [*BELOW_RUNTIME, "posix"],
-    "method": [*BELOW_RUNTIME, "runtime"],
+    "method": BELOW_RUNTIME,  # a method is text for a runtime, and knows none
     "device": ["core", "contracts", "kernels", "nn", "cuda"],  # the component cuda; nobody below includes it
 }
 
@@ -33,8 +33,9 @@ DOORS = {
     "conformance": [*BELOW_RUNTIME, "runtime", "method"],  # runs a policy in a small federation
 }
 
-# Single headers with one library more: (pattern of the path below include/tessera, what it may include too).
+# Single headers with one room or library more: (pattern of the path below include/tessera, what it may include too).
 EXTRA = [
+    (r"method/privacy_(statement|forecast)", ["runtime"]),  # what is said of a run
     (r"core/denormals", ["simd"]),  # flush-to-zero is a register, and the compiler's own header names it
     (r"kernels/.*eigen", ["eigen"]),
     (r"kernels/.*xtensor", ["xtensor", "xtensor-blas"]),

@@ -8,7 +8,7 @@
 
 #include <tessera/contracts/method.hpp>
 #include <tessera/core/error.hpp>
-#include <tessera/runtime/evaluate.hpp>
+#include <tessera/report/score.hpp>
 
 namespace tessera::detail {
 

@@ -12,7 +12,7 @@
 #include <tessera/contracts/context.hpp>
 #include <tessera/core/arena.hpp>
 #include <tessera/core/error.hpp>
-#include <tessera/runtime/evaluate.hpp>
+#include <tessera/report/score.hpp>
 
 namespace tessera::detail {
 

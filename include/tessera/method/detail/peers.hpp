@@ -15,7 +15,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/kernels/vector.hpp>
-#include <tessera/runtime/evaluate.hpp>
+#include <tessera/report/score.hpp>
 
 namespace tessera::detail {
 

@@ -14,7 +14,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
 #include <tessera/kernels/select.hpp>
-#include <tessera/runtime/evaluate.hpp>
+#include <tessera/report/score.hpp>
 
 namespace tessera::detail {
 
