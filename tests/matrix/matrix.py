@@ -8,12 +8,14 @@
   matrix.py pairs OUT [...]      the same of compositions of many choices, in which every pair of choices that can meet does
   matrix.py cover OUT            writes the sources of a set in which every method and every choice occurs, for scripts/test
   matrix.py page OUT             writes docs/matrix.md again, of what OUT knows
-  matrix.py accept OUT           takes the refusals of the last run of all rows as refused.txt, for a review
+  matrix.py accept OUT           takes the refusals of all rows that OUT knows into refused.txt, for a review
   matrix.py --self-test
 
 OUT keeps what was found, row by row; a row is tried again only with --again, or by name."""
 import argparse
+import collections
 import concurrent.futures
+import functools
 import itertools
 import json
 import pathlib
@@ -52,6 +54,7 @@ MODELS = {
 }
 COLUMNS = {"rule": RULES, "fold": FOLDS, "mask": MASKS, "gate": GATES, "prior": PRIORS, "codec": CODECS, "DP": DPS,
            "model": MODELS}
+EVERYTHING = [(column, choice) for column, choices in COLUMNS.items() for choice in choices]
 USUAL = {"rule": "plain", "model": "DNN"}  # what a cell has where nothing else is asked
 
 # The hole that a template parameter is, by its name; `Inner` is FedDF's fold.
@@ -149,6 +152,10 @@ def cell(name, choices):
 
 def key(choices):
     return ", ".join(f"{column}: {choice}" for column, choice in choices.items())
+
+
+def named(c):
+    return f"{c['row']}, {key(c['choices'])}"
 
 
 def row(name):
@@ -257,10 +264,22 @@ def known():
     return all_known
 
 
+@functools.cache
 def seen_rows():
     """Rows that refused.txt speaks of; of others nothing is known."""
     line = next((x for x in REFUSED.read_text().splitlines() if x.startswith("# rows: ")), "") if REFUSED.exists() else ""
     return set(line.removeprefix("# rows: ").split())
+
+
+def accepted(results, before, seen_before):
+    """refused.txt after a run: what it says of other rows stays."""
+    refused = {(name, what): sentence for (name, what), sentence in before.items() if name not in results}
+    refused |= {(name, what): v.split(": ", 1)[1] for name, r in results.items() for what, v in r.items() if v.startswith("refused")}
+    order = {name: [key(c["choices"]) for c in row(name)] for name in METHODS}
+    lines = ["# What is refused, and with which sentence: method, choice, sentence. Each has a true reason, or would be a fault.",
+             "# rows: " + " ".join(sorted(seen_before | set(results)))]
+    lines += [f"{name}\t{what}\t{refused[name, what]}" for name, what in sorted(refused, key=lambda c: (c[0], order[c[0]].index(c[1])))]
+    return "\n".join(lines) + "\n"
 
 
 def possible(name, choices, refused):
@@ -295,13 +314,12 @@ def compositions(wanted, refused):
     names = sorted(METHODS)
     found = []
     for name in names:
-        left = [(column, choice) for column, all_choices in COLUMNS.items() for choice in all_choices]
         while True:
             choices = {}
             gain = wanted(name, choices)  # above 0 where the method itself is wanted
             while True:
                 best = None
-                for column, choice in left:
+                for column, choice in EVERYTHING:
                     if column in choices:
                         continue
                     more = dict(choices, **{column: choice})
@@ -323,7 +341,7 @@ def compositions(wanted, refused):
 def covering(refused):
     """Every method once, every choice once."""
     methods_left = set(METHODS)
-    choices_left = {(column, choice) for column, all_choices in COLUMNS.items() for choice in all_choices}
+    choices_left = set(EVERYTHING)
 
     def wanted(name, choices, take=False):
         new = choices_left & set(choices.items())
@@ -334,25 +352,90 @@ def covering(refused):
     return compositions(wanted, refused), methods_left, choices_left
 
 
-def all_pairs(refused):
-    pairs_left = set()
-    everything = [(column, choice) for column, all_choices in COLUMNS.items() for choice in all_choices]
-    for a, b in itertools.combinations(everything, 2):
-        if a[0] != b[0] and not clash(dict([a, b])):
-            pairs_left.add((a, b))
+def pairs_of(choices):
+    return set(itertools.combinations(sorted(choices.items(), key=EVERYTHING.index), 2))
 
-    def wanted(name, choices, take=False):
-        new = pairs_left & set(itertools.combinations(sorted(choices.items(), key=everything.index), 2))
-        if take:
-            pairs_left.difference_update(new)
-        return len(new)
-    return compositions(wanted, refused), pairs_left
+
+def meetable(refused):
+    """pair -> the methods that can have both of its choices; those that nobody can are left out."""
+    pairs = [p for p in itertools.combinations(EVERYTHING, 2) if p[0][0] != p[1][0] and not clash(dict(p))]
+    able = {p: [name for name in sorted(seen_rows()) if possible(name, dict(p), refused)] for p in pairs}
+    return {p: names for p, names in able.items() if names}
+
+
+def all_pairs(refused):
+    """Greedy: a pair that is left, with the method that was used least of those that can have it, and then the choices that
+    bring most pairs that are left."""
+    able = meetable(refused)
+    left, used, found = set(able), collections.Counter(), []
+    for pair in able:
+        if pair not in left:
+            continue
+        name = min(able[pair], key=lambda n: (used[n], n))
+        choices = dict(pair)
+        while True:
+            best = (0, None)
+            for column, choice in EVERYTHING:
+                more = dict(choices, **{column: choice})
+                if column in choices or not possible(name, more, refused) or clash(more):
+                    continue
+                worth = len(pairs_of(more) & left) - len(pairs_of(choices) & left)
+                if worth > best[0]:
+                    best = (worth, more)
+            if best[1] is None:
+                break
+            choices = best[1]
+        left -= pairs_of(choices)
+        used[name] += 1
+        found.append((name, choices))
+    return found
+
+
+def uncovered(chosen, able):
+    """What all_pairs owes: pairs that can meet and meet in none of the compositions, or in one that cannot be."""
+    met = set()
+    for name, choices in chosen:
+        met |= {p for p in pairs_of(choices) if name in able.get(p, ())}
+    return set(able) - met
+
+
+def pair_cells(refused):
+    return [cell(name, choices) for name, choices in all_pairs(refused)]
+
+
+def pairs_found(out, refused):
+    """What `pairs` found, of the compositions that are asked for now: composition -> verdict."""
+    told = {}
+    for file in out.glob("pairs_*.json"):
+        told |= json.loads(file.read_text())
+    return {(c["row"], key(c["choices"])): (c["choices"], told[named(c)]) for c in pair_cells(refused) if named(c) in told}
+
+
+def section_of_pairs(found, refused):
+    """The part of the page on pairs; found: as of pairs_found."""
+    able = meetable(refused)
+    held = [(name, choices) for (name, _), (choices, v) in found.items() if v == "holds"]
+    others = [(name, what, v) for (name, what), (_, v) in found.items() if v != "holds"]
+    every = sum(a[0] != b[0] for a, b in itertools.combinations(EVERYTHING, 2))
+    clashes = collections.Counter(filter(None, (clash(dict([a, b])) for a, b in itertools.combinations(EVERYTHING, 2) if a[0] != b[0])))
+    missing = uncovered(held, able)
+    lines = ["## All pairs", "",
+             f"Of the {every} pairs of choices of two columns, {sum(clashes.values())} are facts about two policies, whatever the method:", "",
+             *(f"- {count}: {reason}" for reason, count in sorted(clashes.items(), key=lambda c: (-c[1], c[0]))), "",
+             f"{every - sum(clashes.values()) - len(able)} more have no method above that has both holes. {len(able) - len(missing)} of the other "
+             f"{len(able)} meet in {len(held)} compositions of",
+             f"{len({name for name, _ in held})} methods that hold as the cells above do (`tests/matrix/matrix.py pairs`), each of at most "
+             f"{max((len(c) for _, c in held), default=0)} choices at once.", ""]
+    lines += [f"- `{name}`, {what}: {v}" for name, what, v in others] + [""] * bool(others)
+    if missing:
+        lines += ["Not met yet: " + "; ".join(sorted(key(dict(pair)) for pair in missing)) + ".", ""]
+    return lines
 
 
 # The page --------------------------------------------------------------------------------------------------------------
 
-def page(results):
-    """results: row -> key -> verdict."""
+def page(results, pairs=()):
+    """results: row -> key -> verdict; pairs: lines."""
     cells = [v for r in results.values() for v in r.values()]
     holds = sum(v == "holds" for v in cells)
     refused = [v for v in cells if v.startswith("refused")]
@@ -370,10 +453,10 @@ def page(results):
              f"{sum(v.startswith('absent') for v in cells)} have nowhere to put the choice.", "",
              "- `+` holds: two rounds count and are finite; the same bits in memory and over the wire, for any order and number of",
              "  workers, and after a restart; clients, also one that never came, are answered in finite numbers.",
-             "- a number: refused, by the compiler or before round one, with that sentence (below).",
+             "- a number in brackets: refused, by the compiler or before round one, with that sentence (below).",
              "- `.` the method has no such hole: no rule takes steps, no fold sums, nothing is routed, nothing has a prior.", "",
              "`scripts/test` compiles and runs a smaller set in which every method and every choice occurs;",
-             "`tests/matrix/matrix.py pairs` compositions of many choices in which all pairs meet that can.", ""]
+             "`tests/matrix/matrix.py pairs` compositions of many choices in which all pairs meet that can (below).", ""]
     for column, all_choices in COLUMNS.items():
         lines += [f"## {column[0].upper() + column[1:]}", "",
                   "| | " + " | ".join(all_choices) + " |", "|---|" + "---|" * len(all_choices)]
@@ -382,13 +465,14 @@ def page(results):
             for choice in all_choices:
                 v = r.get(key({column: choice})) or ("absent" if absent(name, {column: choice}) else "refused: not tried yet")
                 marks.append("+" if v == "holds" else "." if v.startswith("absent") else
-                             str(sentences.index(v.split(": ", 1)[1]) + 1) if v.startswith("refused") else "**broken**")
+                             f"({sentences.index(v.split(': ', 1)[1]) + 1})" if v.startswith("refused") else "**broken**")
             if any(m != "." for m in marks):
                 lines.append(f"| `{name}` | " + " | ".join(marks) + " |")
         lines.append("")
     lines += ["## Sentences", ""]
-    lines += [f"{i}. {s}" for i, s in enumerate(sentences, 1)]
-    return "\n".join(lines) + "\n"
+    lines += [f"{i}. {s}" for i, s in enumerate(sentences, 1)] + [""] * bool(pairs)
+    lines += pairs
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def run_rows(arguments, jobs):
@@ -402,7 +486,8 @@ def run_rows(arguments, jobs):
 
     def one(stem):
         verdicts = tried(jobs[stem], arguments, out, stem)
-        (out / f"{stem}.json").write_text(json.dumps({key(c["choices"]): v for c, v in zip(jobs[stem], verdicts)}, indent=1))
+        told = {key(c["choices"]) if c["row"] == stem else named(c): v for c, v in zip(jobs[stem], verdicts)}
+        (out / f"{stem}.json").write_text(json.dumps(told, indent=1))
         broken = [f"{stem}, {key(c['choices'])} ({c['type']}): {v}" for c, v in zip(jobs[stem], verdicts)
                   if v.startswith("broken")]
         print(f"{stem}: {sum(v == 'holds' for v in verdicts)} hold, {sum(v.startswith('refused') for v in verdicts)} refused",
@@ -439,12 +524,28 @@ def self_test():
     chosen, methods_left, choices_left = covering(known())
     assert not methods_left and (not REFUSED.exists() or not choices_left), (methods_left, choices_left)
     assert all(not clash(c) for _, c in chosen)
+    able, compositions_of_pairs = meetable(known()), all_pairs(known())
+    assert able and not uncovered(compositions_of_pairs, able), uncovered(compositions_of_pairs, able)
+    assert compositions_of_pairs == all_pairs(known())
+    assert all(possible(n, c, known()) and not clash(c) for n, c in compositions_of_pairs)
+    # Every composition begins with a pair that none before it has: without the last one, that pair is missed. So is one
+    # whose method has no such hole.
+    assert uncovered(compositions_of_pairs[:-1], able)
+    assert uncovered([("Local", c) for _, c in compositions_of_pairs], able)
+    said = "\n".join(section_of_pairs({(n, key(c)): (c, "holds") for n, c in compositions_of_pairs}, known()))
+    assert f"{len(able)} of the other {len(able)} meet in {len(compositions_of_pairs)} compositions" in said and "Not met" not in said
+    said = "\n".join(section_of_pairs({(n, key(c)): (c, "refused: x: y") for n, c in compositions_of_pairs}, known()))
+    assert "0 of the other" in said and "refused: x: y" in said and "Not met yet: " in said
+    told = accepted({"Ditto": {"rule: Adam": "refused: x: y", "rule: SAM": "holds"}},
+                    {("FedAvg", "fold: Adam"): "s", ("Ditto", "rule: SAM"): "gone"}, {"FedAvg", "Ditto"})
+    assert "# rows: Ditto FedAvg\nDitto\trule: Adam\tx: y\nFedAvg\tfold: Adam\ts\n" in told and "gone" not in told, told
     page_rows = {name: {key(c["choices"]): "holds" for c in row(name)} for name in METHODS}
     assert "| `FedAvg` | + |" in page(page_rows)
     page_rows["FedAvg"]["rule: Adam"] = "refused: tessera::X: y"
     assert "1. tessera::X: y" in page(page_rows)
     print(f"{len(METHODS)} methods, {sum(len(c) for c in COLUMNS.values())} choices, "
-          f"{len(METHODS) * sum(len(c) for c in COLUMNS.values())} cells, {len(chosen)} in the covering set")
+          f"{len(METHODS) * sum(len(c) for c in COLUMNS.values())} cells, {len(chosen)} in the covering set, "
+          f"{len(able)} pairs in {len(compositions_of_pairs)} compositions")
 
 
 def main():
@@ -465,22 +566,17 @@ def main():
         return write_cover(arguments.out) and None
     names = [name for name in sorted(METHODS) if not arguments.row or name in arguments.row]
     if arguments.what == "pairs":
-        chosen, pairs_left = all_pairs(known())
-        each = 24
-        jobs = {f"pairs_{i // each}": [cell(n, c) for n, c in chosen[i:i + each]] for i in range(0, len(chosen), each)}
+        cells = pair_cells(known())
+        each = 12
+        jobs = {f"pairs_{i // each}": cells[i:i + each] for i in range(0, len(cells), each)}
         results = run_rows(arguments, jobs)
-        wrong = [f"{stem} {what}: {v}" for stem, r in results.items() for what, v in r.items() if v != "holds"]
-        print(f"{len(chosen)} compositions, {len(pairs_left)} pairs meet in none", *sorted(map(str, pairs_left)), sep="\n")
+        wrong = [f"{what}: {v}" for r in results.values() for what, v in r.items() if v != "holds"]
         print(*wrong, sep="\n")
         return 1 if wrong else 0
     if arguments.what == "accept":
-        names = [name for name in names if (arguments.out / f"{name}.json").exists()]
-        results = {name: json.loads((arguments.out / f"{name}.json").read_text()) for name in names}
-        lines = ["# What is refused, and with which sentence: method, choice, sentence. Each has a true reason, or would be a fault.",
-                 "# rows: " + " ".join(names),
-                 *(f"{name}\t{what}\t{v.split(': ', 1)[1]}" for name, r in results.items() for what, v in r.items()
-                   if v.startswith("refused"))]
-        REFUSED.write_text("\n".join(lines) + "\n")
+        results = {name: json.loads((arguments.out / f"{name}.json").read_text()) for name in names
+                   if (arguments.out / f"{name}.json").exists()}
+        REFUSED.write_text(accepted(results, known(), seen_rows()))
         return 0
     results = run_rows(arguments, {name: row(name) for name in names}) if arguments.what == "all" else {}
     for name in sorted(METHODS):
@@ -496,7 +592,8 @@ def main():
                 wrong.append(f"{name}, {what}: holds, refused.txt says otherwise")
     print(*wrong, sep="\n")
     if not wrong:
-        PAGE.write_text(page(results))
+        found = pairs_found(arguments.out, refused)
+        PAGE.write_text(page(results, section_of_pairs(found, refused) if found else ()))
     return 1 if wrong else 0
 
 
