@@ -91,13 +91,13 @@ bool affine_agrees(Shape s, float shift, float tampered = 0) {
 
 template <std::size_t Terms>
 void update_in_tiles(const float* dy, const kernels::ByteRows& x, float* w, Shape s,
-                     const kernels::UpdateVectors<float>& pulls, const kernels::UpdateNumbers<float>& numbers) {
+                     const kernels::UpdateVectors<float>& reads, const kernels::UpdateNumbers<float>& numbers) {
     Vec<float> slopes(s.out);
     kernels::bias_gradient(dy, slopes.data(), s.batch, s.out);
     Tiles unit;
-    kernels::tiles::update<Terms>(unit, dy, slopes.data(), x, w, pulls.prox_center, s.batch, s.in, s.out, numbers.rate,
+    kernels::tiles::update<Terms>(unit, dy, slopes.data(), x, w, reads.prox_center, s.batch, s.in, s.out, numbers.rate,
                                   numbers.prox_weight);
-    kernels::update(w + s.out * s.in, slopes.data(), pulls.at(s.out * s.in).prox_center, nullptr, nullptr, s.out, 1.0f,
+    kernels::update(w + s.out * s.in, slopes.data(), reads.at(s.out * s.in).prox_center, nullptr, nullptr, s.out, 1.0f,
                     numbers);
 }
 
@@ -138,9 +138,9 @@ struct SoftwareTiles : backend::Simd {
         products += unit.products();
     }
     static void affine_update(const float* dy, const kernels::ByteRows& x, float* w, std::size_t batch, std::size_t in,
-                              std::size_t out, const kernels::UpdateVectors<float>& pulls,
+                              std::size_t out, const kernels::UpdateVectors<float>& reads,
                               const kernels::UpdateNumbers<float>& numbers) {
-        update_in_tiles<Terms>(dy, x, w, {batch, in, out}, pulls, numbers);
+        update_in_tiles<Terms>(dy, x, w, {batch, in, out}, reads, numbers);
     }
     static inline std::size_t products = 0;
 };

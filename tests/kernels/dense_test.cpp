@@ -133,9 +133,9 @@ bool update_agrees(Shape s, Terms t, R tampered = 0) {
 
     Unaligned<R> ux(x), udy(dy), uw(w), ut(prox_center), ua(linear), uv(velocity);
     if (n > 0) uw.data()[n - 1] += tampered;
-    const kernels::UpdateVectors<R> pulls{t.prox_center ? ut.data() : nullptr, t.linear ? ua.data() : nullptr,
+    const kernels::UpdateVectors<R> reads{t.prox_center ? ut.data() : nullptr, t.linear ? ua.data() : nullptr,
                                           t.velocity ? uv.data() : nullptr};
-    kernels::affine_update(udy.data(), ux.data(), uw.data(), s.batch, s.in, s.out, pulls, numbers);
+    kernels::affine_update(udy.data(), ux.data(), uw.data(), s.batch, s.in, s.out, reads, numbers);
 
     const auto wx = converted<W>(x), wdy = converted<W>(dy), wt = converted<W>(prox_center), wa = converted<W>(linear);
     auto exact = converted<W>(w), exact_v = converted<W>(velocity);
@@ -287,7 +287,7 @@ TEST_CASE_TEMPLATE("dense kernels: rows by pointer, in any order and more than o
         rows[b] = pool.data() + (b * 5 % 9) * s.in;
         std::copy_n(rows[b], s.in, x.data() + b * s.in);
     }
-    const kernels::UpdateVectors<R> pulls{};
+    const kernels::UpdateVectors<R> reads{};
     const kernels::UpdateNumbers<R> numbers{R(0.1), 0, 0, 0};
     for_each_kernel_set([&](std::string_view set) {
         CAPTURE(set);
@@ -299,8 +299,8 @@ TEST_CASE_TEMPLATE("dense kernels: rows by pointer, in any order and more than o
         kernels::affine_weight_gradient(dy.data(), rows.data(), dw2.data(), dw2.data() + s.out * s.in, s.batch, s.in,
                                         s.out);
         CHECK(dw == dw2);
-        kernels::affine_update(dy.data(), x.data(), u.data(), s.batch, s.in, s.out, pulls, numbers);
-        kernels::affine_update(dy.data(), rows.data(), u2.data(), s.batch, s.in, s.out, pulls, numbers);
+        kernels::affine_update(dy.data(), x.data(), u.data(), s.batch, s.in, s.out, reads, numbers);
+        kernels::affine_update(dy.data(), rows.data(), u2.data(), s.batch, s.in, s.out, reads, numbers);
         CHECK(u == u2);
         std::swap(rows[0], rows[1]);
         kernels::affine(rows.data(), w.data(), w.data() + s.out * s.in, y2.data(), s.batch, s.in, s.out);
@@ -433,10 +433,10 @@ public:
         keep(db);
         std::vector<R> velocity = prox_center;
         const kernels::UpdateVectors<R> plain{}, prox{prox_center.data(), nullptr, nullptr};
-        for (const auto& pulls :
+        for (const auto& reads :
              {plain, prox, kernels::UpdateVectors<R>{prox_center.data(), nullptr, velocity.data()}}) {
             auto own = w;
-            backend::Simd::affine_update(dy.data(), rows.rows(), own.data(), s.batch, s.in, s.out, pulls,
+            backend::Simd::affine_update(dy.data(), rows.rows(), own.data(), s.batch, s.in, s.out, reads,
                                          {R(0.1), R(0), R(0.3), R(0.9)});
             keep(own);
         }

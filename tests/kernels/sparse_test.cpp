@@ -153,20 +153,20 @@ std::string wrong(const Problem<R>& p, R tampered = 0) {
     if (!dw.empty()) dw.back() += tampered;
     if (!within(dw, exact, terms, batch)) return "weight gradient";
 
-    const auto got = moved<R, R>(p, [&](auto& m, const auto& pulls, const auto& numbers) {
-        kernels::sparse_update(p.pattern, bdy.data(), bx.data(), m.w.data(), batch, pulls, numbers);
+    const auto got = moved<R, R>(p, [&](auto& m, const auto& reads, const auto& numbers) {
+        kernels::sparse_update(p.pattern, bdy.data(), bx.data(), m.w.data(), batch, reads, numbers);
     });
-    const auto should = moved<R, W>(p, [&](auto& m, const auto& pulls, const auto& numbers) {
-        kernels::reference::sparse_update(p.exists(), dy.data(), x.data(), m.w.data(), batch, in, out, pulls, numbers);
+    const auto should = moved<R, W>(p, [&](auto& m, const auto& reads, const auto& numbers) {
+        kernels::reference::sparse_update(p.exists(), dy.data(), x.data(), m.w.data(), batch, in, out, reads, numbers);
     });
     // Beside the sum: |w|, |linear|, |velocity| <= 1 and |w - prox_center| <= 2, times factors below 1: at most 4 in 10
     // steps.
     for (W& t : terms) t += 4;
     if (!within(got.w, should.w, terms, batch + 10)) return "update";
     if (!within(got.velocity, should.velocity, terms, batch + 10)) return "velocity";
-    const auto after = moved<R, R>(p, [&](auto& m, const auto& pulls, const auto& numbers) {
+    const auto after = moved<R, R>(p, [&](auto& m, const auto& reads, const auto& numbers) {
         kernels::sparse_input_gradient(p.pattern, m.w.data(), bdy.data(), dx.data(), batch);
-        kernels::sparse_backward(p.pattern, bdy.data(), bx.data(), m.w.data(), {dx_too.data()}, batch, pulls, numbers);
+        kernels::sparse_backward(p.pattern, bdy.data(), bx.data(), m.w.data(), {dx_too.data()}, batch, reads, numbers);
     });
     if (dx_too != dx || after.w != got.w || after.velocity != got.velocity) return "backward";
 
@@ -285,7 +285,7 @@ TEST_CASE_TEMPLATE("gradient and update in one pass move the weights as one afte
             kernels::update(later.data(), dw.data(), nullptr, nullptr, nullptr, later.size(), R(1), numbers);
             CHECK(at_once == later);
             CHECK(at_once != p.w);
-            // With the input gradient in the same pass, and without pulls, whose way is another one.
+            // With the input gradient in the same pass, and without a prox term, whose way is another one.
             for (const R decay : {R(0), R(0.25)}) {
                 const kernels::UpdateNumbers<R> decayed{R(0.5), decay, R(0), R(0)};
                 auto alone = p.w, with = p.w;

@@ -40,9 +40,9 @@ constexpr Settings usual{.seed = 3, .batch = 5};
 // A server of `clients` for models of D numbers, all of whose own numbers are drawn: also H's last weights, which are 0
 // at first.
 template <std::size_t D>
-class Hub {
+class HyperServer {
 public:
-    Hub(const PFedHn<>& method, std::size_t clients) : method_(method) {
+    HyperServer(const PFedHn<>& method, std::size_t clients) : method_(method) {
         server = method.open(one_.context(), Vec<double>(D), clients);
         Stream draw(Key{41});
         for (double& x : server.network.phi.x) x = 0.5 * draw.normal();
@@ -147,13 +147,13 @@ Ups three_uploads(std::size_t d) {
 TEST_CASE("L-BASE-15 one client, e frozen, one linear layer, plain SGD: w = W e changes by -a |e|^2 D") {
     const PFedHn<> method{.embedding = 3, .hidden = 0, .hyper_rate = 0.25, .hyper_momentum = 0, .hyper_decay = 0,
                           .hyper_clip = 0, .embedding_pace = 0};
-    Hub<4> hub(method, 1);
-    const auto e = hub.server.embeddings[0].x, before = hub.server.network.phi.x, w = hub.model(0);
+    HyperServer<4> hyper(method, 1);
+    const auto e = hyper.server.embeddings[0].x, before = hyper.server.network.phi.x, w = hyper.model(0);
     const Vec<double> d{1, -2, 0.5, 3};
-    hub.merge({{d, 0}});
-    CHECK(same_bits(hub.server.embeddings[0].x, e));
-    const auto& after = hub.server.network.phi.x;
-    const auto now = hub.model(0);
+    hyper.merge({{d, 0}});
+    CHECK(same_bits(hyper.server.embeddings[0].x, e));
+    const auto& after = hyper.server.network.phi.x;
+    const auto now = hyper.model(0);
     for (std::size_t j = 0; j < 4; ++j) {  // roundings of numbers of size 1
         double linear = 0;  // of W e, which is the identity's w; the bias beside it is one more input, 1
         for (std::size_t i = 0; i < 3; ++i) linear += (after[j * 3 + i] - before[j * 3 + i]) * e[i];
@@ -163,7 +163,7 @@ TEST_CASE("L-BASE-15 one client, e frozen, one linear layer, plain SGD: w = W e 
     // A frozen e is what the identity needs.
     PFedHn<> moving = method;
     moving.embedding_pace = 1;
-    Hub<4> other(moving, 1);
+    HyperServer<4> other(moving, 1);
     other.merge({{d, 0}});
     CHECK(std::fabs(other.model(0)[0] - now[0]) > 1e-3);
 }
@@ -174,12 +174,12 @@ TEST_CASE("slopes of phi and e are those of <D, H(e; phi)> by differences") {
         CAPTURE(hidden);
         const PFedHn<> method{.embedding = 3, .hidden = hidden, .width = 5, .hyper_rate = 1, .hyper_momentum = 0,
                               .hyper_decay = 0, .hyper_clip = 0};
-        Hub<7> hub(method, 4);
-        const State before = hub.server;
+        HyperServer<7> hyper(method, 4);
+        const State before = hyper.server;
         const auto ups = three_uploads(7);
         const auto& d = ups[0].change;
         const Id k = ups[0].from;
-        hub.merge({ups[0]});
+        hyper.merge({ups[0]});
         const auto value = [&](const State& at) { return dot(d, method.send(at, k)); };
         const auto difference = [](const Vec<double>& a, const Vec<double>& b) {
             std::vector<double> out;
@@ -200,9 +200,9 @@ TEST_CASE("slopes of phi and e are those of <D, H(e; phi)> by differences") {
                 return value(at);
             },
             listed(before.embeddings[k].x));
-        auto got = difference(before.network.phi.x, hub.server.network.phi.x);
+        auto got = difference(before.network.phi.x, hyper.server.network.phi.x);
         CHECK(support::relative_error(got, slope_of_phi) < 1e-6);
-        const auto got_e = difference(before.embeddings[k].x, hub.server.embeddings[k].x);
+        const auto got_e = difference(before.embeddings[k].x, hyper.server.embeddings[k].x);
         CHECK(support::relative_error(got_e, slope_of_e) < 1e-6);
         got[0] += 0.02 * *std::max_element(slope_of_phi.begin(), slope_of_phi.end());
         CHECK_FALSE(support::relative_error(got, slope_of_phi) < 1e-6);
@@ -212,29 +212,30 @@ TEST_CASE("slopes of phi and e are those of <D, H(e; phi)> by differences") {
 TEST_CASE("a cohort is one step each in its order, with momentum, decay and clipped norms, as by hand") {
     const PFedHn<> method{.embedding = 3, .hidden = 2, .width = 6, .hyper_rate = 0.05, .hyper_decay = 0.01,
                           .hyper_clip = 3, .embedding_pace = 0.5};
-    Hub<90> hub(method, 5);  // more outputs than go through the steps at once
-    ByHand by_hand(hub.server), backwards = by_hand;
-    const auto start = hub.server;
+    HyperServer<90> hyper(method, 5);  // more outputs than go through the steps at once
+    ByHand by_hand(hyper.server), backwards = by_hand;
+    const auto start = hyper.server;
     auto ups = three_uploads(90);
     ups[1].change = Vec<double>(90, 1e-3);  // not clipped; the others are
     auto reversed = ups;
     std::reverse(reversed.begin(), reversed.end());
     for (int round = 0; round < 2; ++round) {
-        hub.merge(ups);
+        hyper.merge(ups);
         by_hand.merge(method, ups);
         backwards.merge(method, reversed);
     }
-    CHECK(apart(hub.server, by_hand) < 1e-13);  // sums in another order
-    CHECK(apart(hub.server, backwards) > 1e-6);  // momentum remembers who came first
+    CHECK(apart(hyper.server, by_hand) < 1e-13);  // sums in another order
+    CHECK(apart(hyper.server, backwards) > 1e-6);  // momentum remembers who came first
     for (const auto change : {&PFedHn<>::hyper_momentum, &PFedHn<>::hyper_decay, &PFedHn<>::hyper_clip}) {
         PFedHn<> other = method;
         other.*change *= 0.5;
         ByHand wrong(start);
         for (int round = 0; round < 2; ++round) wrong.merge(other, ups);
-        CHECK(apart(hub.server, wrong) > 1e-6);
+        CHECK(apart(hyper.server, wrong) > 1e-6);
     }
-    for (const Id absent : {1u, 4u}) CHECK(same_bits(hub.server.embeddings[absent].x, start.embeddings[absent].x));
-    for (const Id came : {0u, 2u, 3u}) CHECK_FALSE(same_bits(hub.server.embeddings[came].x, start.embeddings[came].x));
+    for (const Id absent : {1u, 4u}) CHECK(same_bits(hyper.server.embeddings[absent].x, start.embeddings[absent].x));
+    for (const Id came : {0u, 2u, 3u})
+        CHECK_FALSE(same_bits(hyper.server.embeddings[came].x, start.embeddings[came].x));
 }
 
 TEST_CASE("all start at the initial w, so round one trains as FedAvg does, bit for bit") {
@@ -283,14 +284,14 @@ TEST_CASE("clients far apart get models of their own; embeddings that stay at 0 
 
 TEST_CASE("a stranger is served H of the mean of all embeddings") {
     const PFedHn<> method{.embedding = 3, .hidden = 1, .width = 5};
-    Hub<4> hub(method, 2);
-    auto alone = hub.server;
+    HyperServer<4> hyper(method, 2);
+    auto alone = hyper.server;
     alone.embeddings.resize(1);
     for (std::size_t j = 0; j < 3; ++j)
-        alone.embeddings[0].x[j] = (hub.server.embeddings[0].x[j] + hub.server.embeddings[1].x[j]) / 2;
-    CHECK(same_bits(hub.model(2), method.send(alone, 0)));
-    CHECK(same_bits(hub.model(99), hub.model(2)));
-    CHECK_FALSE(same_bits(hub.model(2), hub.model(0)));
+        alone.embeddings[0].x[j] = (hyper.server.embeddings[0].x[j] + hyper.server.embeddings[1].x[j]) / 2;
+    CHECK(same_bits(hyper.model(2), method.send(alone, 0)));
+    CHECK(same_bits(hyper.model(99), hyper.model(2)));
+    CHECK_FALSE(same_bits(hyper.model(2), hyper.model(0)));
 
     const auto data = toy_data({.unseen = 1});
     Federation<PFedHn<>, Net> run{{}, data, {}, usual};
@@ -316,7 +317,7 @@ TEST_CASE("d numbers go down; d numbers and who sent them come up") {
 
 TEST_CASE("an embedding has 1 + N/4 numbers unless it is said how many") {
     const auto width = [](std::size_t clients, std::size_t embedding) {
-        return Hub<2>({.embedding = embedding}, clients).server.network.widths;
+        return HyperServer<2>({.embedding = embedding}, clients).server.network.widths;
     };
     CHECK(width(100, 0) == Vec<std::uint64_t>{26, 100, 100, 100, 2});
     CHECK(width(3, 0) == Vec<std::uint64_t>{1, 100, 100, 100, 2});

@@ -36,14 +36,14 @@ public:
     }
     // Gradient and update of w and the biases behind it. Without momentum the product itself moves w.
     void affine_update(const float* dy, const float* x, float* w, std::size_t batch, std::size_t in, std::size_t out,
-                       const kernels::UpdateVectors<float>& pulls, const kernels::UpdateNumbers<float>& numbers) const {
+                       const kernels::UpdateVectors<float>& reads, const kernels::UpdateNumbers<float>& numbers) const {
         const std::size_t n = out * in + out;
-        if (pulls.velocity) {
+        if (reads.velocity) {
             const device::Array<float> g(n);
             affine_weight_gradient(dy, x, g.data(), g.data() + out * in, batch, in, out);
-            return update(w, g.data(), n, pulls, numbers);
+            return update(w, g.data(), n, reads, numbers);
         }
-        if (numbers.decay != 0 || pulls.prox_center || pulls.linear) update(w, nullptr, n, pulls, numbers);
+        if (numbers.decay != 0 || reads.prox_center || reads.linear) update(w, nullptr, n, reads, numbers);
         weights(dy, x, w, batch, in, out, -numbers.rate, 1);
         biases(dy, w + out * in, batch, out, -numbers.rate, 1);
     }
@@ -63,10 +63,10 @@ private:
         device::must(device::kernel::tessera_bias_sums(static_cast<Long>(out), dy, to, 0, 0, static_cast<Long>(batch),
                                                        static_cast<Long>(out), 1, alpha, beta, on_->stream()));
     }
-    void update(float* w, const float* g, std::size_t n, const kernels::UpdateVectors<float>& pulls,
+    void update(float* w, const float* g, std::size_t n, const kernels::UpdateVectors<float>& reads,
                 const kernels::UpdateNumbers<float>& u) const {
         const auto all = static_cast<Long>(n);
-        device::must(device::kernel::tessera_update(all, w, g, pulls.prox_center, pulls.linear, pulls.velocity, nullptr,
+        device::must(device::kernel::tessera_update(all, w, g, reads.prox_center, reads.linear, reads.velocity, nullptr,
                                                     nullptr, 0, {0, all, all},
                                                     {u.rate, u.decay, u.prox_weight, u.momentum}, on_->stream()));
     }

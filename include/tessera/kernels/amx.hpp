@@ -356,19 +356,19 @@ inline void affine_weight_gradient(const float* dy, const ByteRows& x, float* dw
     affine_weight_gradient(dy, Widened(x, batch, in).data(), dw, dbias, batch, in, out);
 }
 inline void affine_update(const float* dy, const ByteRows& x, float* w, std::size_t batch, std::size_t in,
-                          std::size_t out, const UpdateVectors<float>& pulls, const UpdateNumbers<float>& numbers) {
+                          std::size_t out, const UpdateVectors<float>& reads, const UpdateNumbers<float>& numbers) {
 #ifdef TESSERA_TILES
-    const bool hot = numbers.decay == 0 && !pulls.linear && !pulls.velocity;
+    const bool hot = numbers.decay == 0 && !reads.linear && !reads.velocity;
     if (tiles_read(x.shift, in) && hot && batch > 0) {
         const Scratch<float> slopes(out);
         bias_gradient(dy, slopes.data(), batch, out);
-        affine_update_bytes(dy, slopes.data(), x, w, pulls.prox_center, batch, in, out, numbers.rate,
+        affine_update_bytes(dy, slopes.data(), x, w, reads.prox_center, batch, in, out, numbers.rate,
                             numbers.prox_weight);
-        const auto of_bias = pulls.at(out * in);
+        const auto of_bias = reads.at(out * in);
         return update(w + out * in, slopes.data(), of_bias.prox_center, nullptr, nullptr, out, 1.0f, numbers);
     }
 #endif
-    affine_update(dy, Widened(x, batch, in).data(), w, batch, in, out, pulls, numbers);
+    affine_update(dy, Widened(x, batch, in).data(), w, batch, in, out, reads, numbers);
 }
 
 }  // namespace tessera::kernels

@@ -81,14 +81,14 @@ public:
     }
     template <class R>
     static void affine_update(const R* dy, auto x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                              const kernels::UpdateVectors<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
+                              const kernels::UpdateVectors<R>& reads, const kernels::UpdateNumbers<R>& numbers) {
         if constexpr (std::is_same_v<decltype(x), kernels::ByteRows>)
-            kernels::affine_update(dy, x, w, batch, in, out, pulls, numbers);
+            kernels::affine_update(dy, x, w, batch, in, out, reads, numbers);
         else if constexpr (std::is_convertible_v<decltype(x), const R*>)
-            affine_update(dy, kernels::RowTable<R>(x, batch, in).rows(), w, batch, in, out, pulls, numbers);
+            affine_update(dy, kernels::RowTable<R>(x, batch, in).rows(), w, batch, in, out, reads, numbers);
         else
             by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
-                kernels::affine_update_rows(dy, x, w, batch, in, out, o, end, pulls, numbers);
+                kernels::affine_update_rows(dy, x, w, batch, in, out, o, end, reads, numbers);
             });
     }
 
@@ -110,10 +110,10 @@ public:
         if (dbias) kernels::bias_gradient(dy, dbias, rows, out);
     }
     static void sequence_update(const float* dy, kernels::PanelSource x, float* w, std::size_t rows, std::size_t in,
-                                std::size_t out, const kernels::UpdateVectors<float>& pulls,
+                                std::size_t out, const kernels::UpdateVectors<float>& reads,
                                 const kernels::UpdateNumbers<float>& numbers) {
         const auto descend = [&](const float* dw, std::size_t from, std::size_t n) {
-            const auto own = pulls.at(from);
+            const auto own = reads.at(from);
             kernels::update(w + from, dw, own.prox_center, own.linear, own.velocity, n, 1.0f, numbers);
         };
         by_outputs(rows, in, out, [&](std::size_t o, std::size_t n) {
@@ -169,8 +169,8 @@ struct Reference {
     }
     template <class R>
     static void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                              const kernels::UpdateVectors<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
-        kernels::reference::affine_update(dy, x, w, batch, in, out, pulls, numbers);
+                              const kernels::UpdateVectors<R>& reads, const kernels::UpdateNumbers<R>& numbers) {
+        kernels::reference::affine_update(dy, x, w, batch, in, out, reads, numbers);
     }
 };
 

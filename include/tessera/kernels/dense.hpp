@@ -224,22 +224,22 @@ void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_
 // biases: dW is never stored.
 template <class R>
 void affine_update_rows(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                        std::size_t first, std::size_t last, const UpdateVectors<R>& pulls,
+                        std::size_t first, std::size_t last, const UpdateVectors<R>& reads,
                         const UpdateNumbers<R>& numbers) {
-    const auto end = detail::Epilogue<R>::update(pulls, numbers);
+    const auto end = detail::Epilogue<R>::update(reads, numbers);
     const std::size_t weight = first * in, bias = out * in + first;
     outer_sums(dy + first, out, 1, x, w + weight, last - first, in, batch, batch, end.at(weight));
     column_sums(dy + first, out, w + bias, batch, last - first, end.at(bias));
 }
 template <class R>
 void affine_update(const R* dy, const R* const* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                   const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
-    affine_update_rows(dy, x, w, batch, in, out, 0, out, pulls, numbers);
+                   const UpdateVectors<R>& reads, const UpdateNumbers<R>& numbers) {
+    affine_update_rows(dy, x, w, batch, in, out, 0, out, reads, numbers);
 }
 template <class R>
 void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                   const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
-    affine_update(dy, RowTable<R>(x, batch, in).rows(), w, batch, in, out, pulls, numbers);
+                   const UpdateVectors<R>& reads, const UpdateNumbers<R>& numbers) {
+    affine_update(dy, RowTable<R>(x, batch, in).rows(), w, batch, in, out, reads, numbers);
 }
 
 }  // namespace tessera::kernels

@@ -48,11 +48,11 @@ struct Eigen {
     }
     template <class R>
     static void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                              const kernels::UpdateVectors<R>& pulls, const kernels::UpdateNumbers<R>& numbers) {
+                              const kernels::UpdateVectors<R>& reads, const kernels::UpdateNumbers<R>& numbers) {
         const std::size_t n = out * in + out;
         const Scratch<R> gradient(n);
         affine_weight_gradient(dy, x, gradient.data(), gradient.data() + out * in, batch, in, out);
-        kernels::update(w, gradient.data(), pulls.prox_center, pulls.linear, pulls.velocity, n, R(1), numbers);
+        kernels::update(w, gradient.data(), reads.prox_center, reads.linear, reads.velocity, n, R(1), numbers);
     }
 
 private:

@@ -34,16 +34,16 @@ template <class R>
 struct Epilogue {
     enum class Kind : unsigned char { store, descend, pulled, by_any_term };  // the plain and the proximal step are hot
     Kind kind = Kind::store;
-    UpdateVectors<R> pulls{};
+    UpdateVectors<R> reads{};
     UpdateNumbers<R> numbers{};
 
-    static Epilogue update(const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
-        const bool any = numbers.decay != 0 || pulls.linear || pulls.velocity;
-        return {any ? Kind::by_any_term : pulls.prox_center ? Kind::pulled : Kind::descend, pulls, numbers};
+    static Epilogue update(const UpdateVectors<R>& reads, const UpdateNumbers<R>& numbers) {
+        const bool any = numbers.decay != 0 || reads.linear || reads.velocity;
+        return {any ? Kind::by_any_term : reads.prox_center ? Kind::pulled : Kind::descend, reads, numbers};
     }
-    Epilogue at(std::size_t j) const { return {kind, pulls.at(j), numbers}; }
+    Epilogue at(std::size_t j) const { return {kind, reads.at(j), numbers}; }
 
-    // `at` is the coordinate of *c among the parameters that `pulls` counts from. `add`: a sum to store is added to
+    // `at` is the coordinate of *c among the parameters that `reads` counts from. `add`: a sum to store is added to
     // what an earlier block of depth left there.
     template <std::size_t Bytes, std::size_t M, std::size_t NV>
     TESSERA_INLINE void tile(R* c, std::size_t ldc, std::size_t at, const Held<R, Bytes> (&sum)[M][NV],
@@ -69,7 +69,7 @@ struct Epilogue {
             });
         } else if (own.kind == Kind::pulled) {
             const R by = own.numbers.rate, back = own.numbers.prox_weight;
-            const R* to = own.pulls.prox_center + at;
+            const R* to = own.reads.prox_center + at;
 #pragma GCC unroll 8
             for (std::size_t m = 0; m < M; ++m) {
 #pragma GCC unroll 8
@@ -87,7 +87,7 @@ struct Epilogue {
             for (std::size_t m = 0; m < M; ++m)
 #pragma GCC unroll 8
                 for (std::size_t v = 0; v < NV; ++v) d[m * NV + v] = sum[m][v];
-            const UpdateVectors<R> from = own.pulls.at(at);
+            const UpdateVectors<R> from = own.reads.at(at);
             const UpdateNumbers<R> by = own.numbers;
 #pragma GCC unroll 1
             for (std::size_t m = 0; m < M; ++m)
@@ -98,21 +98,21 @@ struct Epilogue {
     }
     TESSERA_INLINE void scalar(R* c, std::size_t j, R sum, bool add) const {
         if (kind == Kind::store) *c = add ? *c + sum : sum;
-        else move(*c, sum, pulls, j, numbers);
+        else move(*c, sum, reads, j, numbers);
     }
 
 private:
     template <std::size_t Bytes>
     TESSERA_INLINE static void move_vector(R* c, std::size_t j, const Held<R, Bytes>& sum,
-                                           const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
+                                           const UpdateVectors<R>& reads, const UpdateNumbers<R>& numbers) {
         using Vec = V<R, Bytes>;
         Vec& x = *reinterpret_cast<Vec*>(c);
         Held<R, Bytes> d = sum;
         if (numbers.decay != 0) d += numbers.decay * x;
-        if (pulls.prox_center) d += numbers.prox_weight * (x - *reinterpret_cast<const Vec*>(pulls.prox_center + j));
-        if (pulls.linear) d += *reinterpret_cast<const Vec*>(pulls.linear + j);
-        if (pulls.velocity) {
-            Vec& v = *reinterpret_cast<Vec*>(pulls.velocity + j);
+        if (reads.prox_center) d += numbers.prox_weight * (x - *reinterpret_cast<const Vec*>(reads.prox_center + j));
+        if (reads.linear) d += *reinterpret_cast<const Vec*>(reads.linear + j);
+        if (reads.velocity) {
+            Vec& v = *reinterpret_cast<Vec*>(reads.velocity + j);
             v = d = numbers.momentum * v + d;
         }
         x -= numbers.rate * d;

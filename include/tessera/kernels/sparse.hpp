@@ -38,11 +38,11 @@ template <class R>
 struct SparseEnd {
     R* sums = nullptr;    // of all blocks so far
     R* values = nullptr;  // null: do not update
-    UpdateVectors<R> pulls{};
+    UpdateVectors<R> reads{};
     UpdateNumbers<R> numbers{};
     bool add = false;
 
-    bool plain() const { return values && !add && !pulls.prox_center && !pulls.linear && !pulls.velocity; }
+    bool plain() const { return values && !add && !reads.prox_center && !reads.linear && !reads.velocity; }
     SparseEnd of_block(std::size_t begin, std::size_t width, std::size_t examples) const {
         SparseEnd block = *this;
         block.add = begin > 0;
@@ -69,10 +69,10 @@ struct SparseEnd {
         Vec& x = *reinterpret_cast<Vec*>(values + k);
         Held<R, Bytes> d = sum;
         if (numbers.decay != 0) d += numbers.decay * x;
-        if (pulls.prox_center) d += numbers.prox_weight * (x - *reinterpret_cast<const Vec*>(pulls.prox_center + k));
-        if (pulls.linear) d += *reinterpret_cast<const Vec*>(pulls.linear + k);
-        if (pulls.velocity) {
-            Vec& v = *reinterpret_cast<Vec*>(pulls.velocity + k);
+        if (reads.prox_center) d += numbers.prox_weight * (x - *reinterpret_cast<const Vec*>(reads.prox_center + k));
+        if (reads.linear) d += *reinterpret_cast<const Vec*>(reads.linear + k);
+        if (reads.velocity) {
+            Vec& v = *reinterpret_cast<Vec*>(reads.velocity + k);
             d = numbers.momentum * v + d;
             v = counts ? d : Held<R, Bytes>(v);
         }
@@ -81,7 +81,7 @@ struct SparseEnd {
     }
     TESSERA_INLINE void scalar(std::size_t k, R sum) const {
         if (add) sum += sums[k];
-        if (values) move(values[k], sum, pulls, k, numbers);
+        if (values) move(values[k], sum, reads, k, numbers);
         else sums[k] = sum;
     }
 };
@@ -349,10 +349,10 @@ void sparse_weight_gradient(const SparsePattern& pattern, const R* dy, const R* 
 // The same gradient, and the update of w with it.
 template <class R>
 void sparse_update(const SparsePattern& pattern, const R* dy, const R* x, R* w, std::size_t batch,
-                   const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
+                   const UpdateVectors<R>& reads, const UpdateNumbers<R>& numbers) {
     const Scratch<R> sums(pattern.count());  // of all blocks but the last
     sparse_weights(pattern.row_by_row(), x, dy,
-                   detail::SparseEnd<R>{.sums = sums.data(), .values = w, .pulls = pulls, .numbers = numbers},
+                   detail::SparseEnd<R>{.sums = sums.data(), .values = w, .reads = reads, .numbers = numbers},
                    padded<R>(batch));
 }
 // Both gradients, with the bits of one after the other; dx alone if dw is null. dx goes to `rows` if there are any;
@@ -374,11 +374,11 @@ void sparse_gradients(const SparsePattern& pattern, const R* w, const R* dy, con
 // The input gradient with w as it is, and the update of w.
 template <class R>
 void sparse_backward(const SparsePattern& pattern, const R* dy, const R* x, R* w, SparseOut<R> dx, std::size_t batch,
-                     const UpdateVectors<R>& pulls, const UpdateNumbers<R>& numbers) {
+                     const UpdateVectors<R>& reads, const UpdateNumbers<R>& numbers) {
     const Scratch<R> sums(pattern.count());  // of all blocks but the last
     dx.batch = batch;
     sparse_both(pattern.transposed(), static_cast<const R*>(w), x, dy, dx,
-                detail::SparseEnd<R>{.sums = sums.data(), .values = w, .pulls = pulls, .numbers = numbers},
+                detail::SparseEnd<R>{.sums = sums.data(), .values = w, .reads = reads, .numbers = numbers},
                 padded<R>(batch));
 }
 

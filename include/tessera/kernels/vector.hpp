@@ -110,11 +110,11 @@ struct UpdateVectors {
 
 //   d += decay*x + prox_weight*(x - prox_center) + linear;   v = momentum*v + d;   x -= rate*v     for x number j
 template <class R>
-TESSERA_INLINE void move(R& x, R d, const UpdateVectors<R>& pulls, std::size_t j, const UpdateNumbers<R>& s) {
+TESSERA_INLINE void move(R& x, R d, const UpdateVectors<R>& reads, std::size_t j, const UpdateNumbers<R>& s) {
     if (s.decay != 0) d += s.decay * x;
-    if (pulls.prox_center) d += s.prox_weight * (x - pulls.prox_center[j]);
-    if (pulls.linear) d += pulls.linear[j];
-    if (pulls.velocity) d = pulls.velocity[j] = s.momentum * pulls.velocity[j] + d;
+    if (reads.prox_center) d += s.prox_weight * (x - reads.prox_center[j]);
+    if (reads.linear) d += reads.linear[j];
+    if (reads.velocity) d = reads.velocity[j] = s.momentum * reads.velocity[j] + d;
     x -= s.rate * d;
 }
 

@@ -55,7 +55,7 @@ struct Flow {
         const auto zeta_l = data.local(at), zeta_g = data.global(at);
         const std::size_t sent = x.size();
         detail::train_local(*this, zeta_l, x, me);
-        detail::train_joint(*this, zeta_g, x, {.pull = mu});
+        detail::train_joint(*this, zeta_g, x, {.prox_weight = mu});
         x.resize(sent);
         return up(zeta_g, std::move(x));
     }

@@ -89,10 +89,8 @@ struct Masked {
         if (!me.fits(at.initial->size())) return false;
         if (me.mask.empty()) return detail::fresh_or(me.own, 0);
         if (!detail::is_mask_of(me.mask, at.model->layout())) return false;
-        const nn::Sparse sparse(*at.model, me.mask, at.batch_size(), arithmetic);
-        const auto initial = packed(*at.initial, me.mask);
-        auto there = at.with(sparse);
-        there.initial = &initial;
+        const detail::SparseContext sparse(at, me.mask, at.batch_size(), arithmetic);
+        const auto there = sparse.context(at);
         const std::size_t length = detail::count_in(me.mask, sent(*at.model));
         return detail::keeps_state<Inner, nn::Sparse<M>>(inner, there, me.own, length);
     }
@@ -114,11 +112,9 @@ struct Masked {
     template <class M, class R = real<M>>
     Vec<R> global_at(const Context<M>& at, detail::MaskedDown<R> got, Client<R> me) const {
         detail::require(recall(at, got, me), detail::knows_no_mask(at.id));
-        const nn::Sparse sparse(*at.model, me.mask, at.batch_size(), arithmetic);
-        const auto initial = packed(*at.initial, me.mask);
-        auto there = at.with(sparse);
-        there.initial = &initial;
-        return sparse.whole(detail::global_of(inner, there, got.x, me.own));
+        const detail::SparseContext sparse(at, me.mask, at.batch_size(), arithmetic);
+        const auto there = sparse.context(at);
+        return sparse.form.whole(detail::global_of(inner, there, got.x, me.own));
     }
     std::string_view needs_memory() const {
         const auto why = detail::needs_memory(inner);
@@ -130,13 +126,11 @@ private:
     detail::MaskedUp<R> visited(const Context<M>& at, detail::MaskedDown<R> got,
                                 Client<R>& me) const {
         if (!recall(at, got, me)) return detail::lacks_its_mask<R>(at.id);
-        const nn::Sparse sparse(*at.model, me.mask, at.batch_size(), arithmetic);
-        const auto initial = packed(*at.initial, me.mask);
-        auto there = at.with(sparse);
-        there.initial = &initial;
+        const detail::SparseContext sparse(at, me.mask, at.batch_size(), arithmetic);
+        const auto there = sparse.context(at);
         auto up = visit_at<Inner, nn::Sparse<M>>(inner, there, std::move(got.x), me.own);
         Mask next = me.mask;
-        detail::search_mask(masking, over, at, sparse, trained(there, up, me.own), next);
+        detail::search_mask(masking, over, at, sparse.form, trained(there, up, me.own), next);
         if (next != me.mask) me.next = std::move(next);
         if (proposed && !me.next.empty()) up.x = repacked(at, up.x, me);
         detail::MaskedUp<R> all{std::move(up.x), up.weight, me.next, at.id};
@@ -148,8 +142,8 @@ private:
         detail::require(recall(at, got, me), detail::knows_no_mask(at.id));
         using Predict = decltype(serve_at<Inner, nn::Sparse<M>>(inner, {}, {}, {}));
         using Predictor = detail::SparsePredictor<M, Predict>;
-        using SparseContext = const typename Predictor::SparseContext;
-        auto kept = std::make_unique<SparseContext>(at, std::move(me.mask), arithmetic);
+        auto kept = std::make_unique<const detail::SparseContext<M>>(
+            at, std::move(me.mask), Predictor::asked_at_once, arithmetic);
         const auto there = kept->context(at);
         auto predict =
             serve_at<Inner, nn::Sparse<M>>(inner, there, std::move(got.x), std::move(me.own));

@@ -153,8 +153,8 @@ struct ActiveLinear {
         if (p.dw && has_bias()) bias_gradient(p, p.dw + pattern.count());
     }
     void backward_update(const Pass<R>& p, R* w, const Update<R>& u) const {
-        if (p.dx()) kernels::sparse_backward(pattern, p.dy, p.x(), w, {.blocks = p.dx()}, p.batch, u.pulls, u.numbers);
-        else kernels::sparse_update(pattern, p.dy, p.x(), w, p.batch, u.pulls, u.numbers);
+        if (p.dx()) kernels::sparse_backward(pattern, p.dy, p.x(), w, {.blocks = p.dx()}, p.batch, u.reads, u.numbers);
+        else kernels::sparse_update(pattern, p.dy, p.x(), w, p.batch, u.reads, u.numbers);
         if (!has_bias()) return;
         const Scratch<R> db(p.spec->parameters - pattern.count());
         bias_gradient(p, db.data());

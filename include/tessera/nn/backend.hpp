@@ -47,7 +47,7 @@ public:
                                         std::size_t in, std::size_t out) const = 0;
     // Gradient and update in one pass over w and the biases behind it.
     virtual void affine_update(const R* dy, const Rows<R>& x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                               const kernels::UpdateVectors<R>& pulls,
+                               const kernels::UpdateVectors<R>& vectors,
                                const kernels::UpdateNumbers<R>& numbers) const = 0;
 
 protected:
@@ -87,11 +87,11 @@ public:
         with(x, [&](auto rows) { B::affine_weight_gradient(dy, rows, dw, dbias, batch, in, out); });
     }
     void affine_update(const R* dy, const Rows<R>& x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                       const kernels::UpdateVectors<R>& pulls,
+                       const kernels::UpdateVectors<R>& vectors,
                        const kernels::UpdateNumbers<R>& numbers) const override {
         if constexpr (sequences)
-            if (apart(x)) return B::sequence_update(dy, source(x, in), w, batch, in, out, pulls, numbers);
-        with(x, [&](auto rows) { B::affine_update(dy, rows, w, batch, in, out, pulls, numbers); });
+            if (apart(x)) return B::sequence_update(dy, source(x, in), w, batch, in, out, vectors, numbers);
+        with(x, [&](auto rows) { B::affine_update(dy, rows, w, batch, in, out, vectors, numbers); });
     }
 
 private:

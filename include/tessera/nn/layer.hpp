@@ -168,12 +168,12 @@ struct Pass {
 // What a fused step does to a layer's parameters, pointers counted from its first one.
 template <class R>
 struct Update {
-    kernels::UpdateVectors<R> pulls{};
+    kernels::UpdateVectors<R> reads{};
     kernels::UpdateNumbers<R> numbers{};
 
-    Update at(std::size_t begin) const { return {pulls.at(begin), numbers}; }
+    Update at(std::size_t begin) const { return {reads.at(begin), numbers}; }
     void operator()(R* w, const R* dw, std::size_t n) const {
-        kernels::update(w, dw, pulls.prox_center, pulls.linear, pulls.velocity, n, R(1), numbers);
+        kernels::update(w, dw, reads.prox_center, reads.linear, reads.velocity, n, R(1), numbers);
     }
     // All parameters of a layer; running statistics take their step whole.
     void operator()(const Spec& s, R* w, const R* dw) const {

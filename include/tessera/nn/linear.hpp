@@ -48,7 +48,7 @@ struct Linear {
     void backward_update(const Pass<R>& p, R* w, const Update<R>& u) const {
         if (p.dx()) p.on->affine_input_gradient(p.dy, p.w, p.dx(), rows(p), p.in().width(), outputs);
         if (bias) {
-            p.on->affine_update(p.dy, read(p), w, rows(p), p.in().width(), outputs, u.pulls, u.numbers);
+            p.on->affine_update(p.dy, read(p), w, rows(p), p.in().width(), outputs, u.reads, u.numbers);
         } else {
             const Scratch<R> dw(p.spec->parameters);
             p.on->affine_weight_gradient(p.dy, read(p), dw.data(), nullptr, rows(p), p.in().width(), outputs);

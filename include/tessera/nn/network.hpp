@@ -184,7 +184,7 @@ private:
         loss_.predict(out.first(batch.size() * outputs()), outputs(), {positions()});
     }
     static Update<R> update_of(const Step<R>& s) {
-        return {.pulls = {s.terms.prox_weight != 0 ? s.terms.prox_center.data() : nullptr, s.terms.linear.data(),
+        return {.reads = {s.terms.prox_weight != 0 ? s.terms.prox_center.data() : nullptr, s.terms.linear.data(),
                           s.momentum != 0 ? s.velocity->data() : nullptr},
                 .numbers = {R(s.rate), R(s.decay), R(s.terms.prox_weight), R(s.momentum)}};
     }

@@ -56,12 +56,12 @@ public:
     const Block& state() const { return state_; }
 
     // The next blocks of the stream; at most 2^32 of them, 256 GB.
-    static constexpr std::size_t lift_width = 4;
-    std::array<Block, lift_width> next() {
-        using Lanes = std::uint32_t __attribute__((vector_size(4 * lift_width)));
+    static constexpr std::size_t at_once = 4;
+    std::array<Block, at_once> next() {
+        using Lanes = std::uint32_t __attribute__((vector_size(4 * at_once)));
         std::array<Lanes, 16> first, x;
         for (std::size_t i = 0; i < 16; ++i) first[i] = Lanes{} + state_[i];
-        for (std::uint32_t lane = 0; lane < lift_width; ++lane) first[12][lane] += lane;
+        for (std::uint32_t lane = 0; lane < at_once; ++lane) first[12][lane] += lane;
         x = first;
         const auto turn = [&](Lanes& a, Lanes& b, Lanes& c, Lanes& d) {
             a += b, d ^= a, d = d << 16 | d >> 16;
@@ -74,12 +74,12 @@ public:
             for (std::size_t i = 0; i < 4; ++i)
                 turn(x[i], x[4 + (i + 1) % 4], x[8 + (i + 2) % 4], x[12 + (i + 3) % 4]);
         }
-        std::array<Block, lift_width> out;
+        std::array<Block, at_once> out;
         for (std::size_t i = 0; i < 16; ++i) {
             x[i] += first[i];
-            for (std::size_t lane = 0; lane < lift_width; ++lane) out[lane][i] = x[i][lane];
+            for (std::size_t lane = 0; lane < at_once; ++lane) out[lane][i] = x[i][lane];
         }
-        state_[12] += lift_width;
+        state_[12] += at_once;
         return out;
     }
 

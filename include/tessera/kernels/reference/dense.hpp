@@ -48,17 +48,17 @@ void affine_weight_gradient(const R* dy, const R* x, R* dw, R* dbias, std::size_
 
 // d = gradient + decay*w + prox_weight*(w - prox_center) + linear;  v = momentum*v + d;  w -= rate*v, on weights and
 // then biases
-template <class R, class Pulls, class Numbers>
+template <class R, class Reads, class Numbers>
 void affine_update(const R* dy, const R* x, R* w, std::size_t batch, std::size_t in, std::size_t out,
-                   const Pulls& pulls, const Numbers& numbers) {
+                   const Reads& reads, const Numbers& numbers) {
     for (std::size_t j = 0; j < out * in + out; ++j) {
         R d = 0;
         for (std::size_t b = 0; b < batch; ++b)
             d += j < out * in ? dy[b * out + j / in] * x[b * in + j % in] : dy[b * out + j - out * in];
         d += numbers.decay * w[j];
-        if (pulls.prox_center) d += numbers.prox_weight * (w[j] - pulls.prox_center[j]);
-        if (pulls.linear) d += pulls.linear[j];
-        if (pulls.velocity) d = pulls.velocity[j] = numbers.momentum * pulls.velocity[j] + d;
+        if (reads.prox_center) d += numbers.prox_weight * (w[j] - reads.prox_center[j]);
+        if (reads.linear) d += reads.linear[j];
+        if (reads.velocity) d = reads.velocity[j] = numbers.momentum * reads.velocity[j] + d;
         w[j] -= numbers.rate * d;
     }
 }

@@ -46,15 +46,15 @@ void sparse_weight_gradient(const Exists& exists, const R* dy, const R* x, R* dw
 }
 
 // d = gradient + decay*w + prox_weight*(w - prox_center) + linear;  v = momentum*v + d;  w -= rate*v
-template <class R, class Exists, class Pulls, class Numbers>
+template <class R, class Exists, class Reads, class Numbers>
 void sparse_update(const Exists& exists, const R* dy, const R* x, R* w, std::size_t batch, std::size_t in,
-                   std::size_t out, const Pulls& pulls, const Numbers& numbers) {
+                   std::size_t out, const Reads& reads, const Numbers& numbers) {
     each_weight(exists, in, out, [&](std::size_t r, std::size_t c, std::size_t k) {
         R d = numbers.decay * w[k];
         for (std::size_t b = 0; b < batch; ++b) d += dy[b * out + r] * x[b * in + c];
-        if (pulls.prox_center) d += numbers.prox_weight * (w[k] - pulls.prox_center[k]);
-        if (pulls.linear) d += pulls.linear[k];
-        if (pulls.velocity) d = pulls.velocity[k] = numbers.momentum * pulls.velocity[k] + d;
+        if (reads.prox_center) d += numbers.prox_weight * (w[k] - reads.prox_center[k]);
+        if (reads.linear) d += reads.linear[k];
+        if (reads.velocity) d = reads.velocity[k] = numbers.momentum * reads.velocity[k] + d;
         w[k] -= numbers.rate * d;
     });
 }

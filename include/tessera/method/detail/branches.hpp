@@ -95,7 +95,7 @@ private:
 struct Joint {
     bool router = true, global = true;
     nn::Moves by_j_g = nn::Moves::global;
-    double pull = 0;
+    double prox_weight = 0;
 };
 template <class Me, class M>
 void train_joint(const Me& method, const Context<M>& zeta_g, Vec<real<M>>& x, const Joint& who) {
@@ -103,9 +103,9 @@ void train_joint(const Me& method, const Context<M>& zeta_g, Vec<real<M>>& x, co
         nn::Reuse<real<M>> reuse;
         const auto j_psi = routed(method, zeta_g, nn::Moves::router, &reuse);
         const auto j_g = routed(method, zeta_g, who.by_j_g, &reuse);
-        const Vec<real<M>> received = who.pull != 0 ? x : Vec<real<M>>{};
+        const Vec<real<M>> received = who.prox_weight != 0 ? x : Vec<real<M>>{};
         Steps router(zeta_g, j_psi, method.local, who.router),
-            global(zeta_g, j_g, method.local, who.global, {.prox_center = received, .prox_weight = who.pull});
+            global(zeta_g, j_g, method.local, who.global, {.prox_center = received, .prox_weight = who.prox_weight});
         take_turns(method.alternate, zeta_g.epochs(method.joint_epochs), zeta_g.batch_count(), x, router, global);
     }
 }

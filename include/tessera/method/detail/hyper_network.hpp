@@ -118,7 +118,7 @@ struct HyperNetwork {
     // the cache; outputs know nothing of each other and go to the crew where there is a millisecond's work for each.
     void descend(const HyperSlopes<R>& along, const kernels::UpdateNumbers<R>& numbers) {
         constexpr std::size_t few = 64;
-        const kernels::UpdateVectors<R> pulls{nullptr, nullptr, phi.speed()};
+        const kernels::UpdateVectors<R> reads{nullptr, nullptr, phi.speed()};
         for (std::size_t l = 0; l < layers(); ++l) {
             const std::size_t from = begin(l), blocks = (out(l) + few - 1) / few;
             const std::size_t pieces = std::clamp<std::size_t>(along.rows * in(l) * out(l) >> 21, 1, Crew::size());
@@ -128,7 +128,7 @@ struct HyperNetwork {
                         const R* input = along.row(along.inputs[l], i);
                         kernels::affine_update_rows(along.row(along.slopes[l], i), &input, phi.x.data() + from, 1,
                                                     in(l), out(l), b * few, std::min(out(l), (b + 1) * few),
-                                                    pulls.at(from), numbers);
+                                                    reads.at(from), numbers);
                     }
             });
         }

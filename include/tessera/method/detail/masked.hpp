@@ -330,6 +330,21 @@ void repack(State& state, const Mask& before, const Mask& after, const Vec<R>& f
     });
 }
 
+// Where the inner method stands: the same place with the sparse form of the model, of `rows` examples at a time or more.
+template <class M>
+struct SparseContext {
+    Mask mask;
+    nn::Sparse<M> form;
+    Vec<real<M>> initial;
+    SparseContext(const Context<M>& at, Mask m, std::size_t rows, Arithmetic how)
+        : mask(std::move(m)), form(*at.model, mask, rows, how), initial(packed(*at.initial, mask)) {}
+    Context<nn::Sparse<M>> context(const Context<M>& at) const {
+        auto there = at.with(form);
+        there.initial = &initial;
+        return there;
+    }
+};
+
 // A predictor on the sparse form of a model, which never holds a dense copy.
 template <class M, class Predict>
 class SparsePredictor {
@@ -346,23 +361,11 @@ public:
     }
 
     static constexpr std::size_t asked_at_once = 64;  // or more, whatever the batches of training
-    struct SparseContext {
-        Mask mask;
-        nn::Sparse<M> form;
-        Vec<real<M>> initial;
-        SparseContext(const Context<M>& at, Mask m, Arithmetic how)
-            : mask(std::move(m)), form(*at.model, mask, asked_at_once, how), initial(packed(*at.initial, mask)) {}
-        Context<nn::Sparse<M>> context(const Context<M>& at) const {
-            auto there = at.with(form);
-            there.initial = &initial;
-            return there;
-        }
-    };
-    SparsePredictor(std::unique_ptr<const SparseContext> kept, Predict predict)
+    SparsePredictor(std::unique_ptr<const SparseContext<M>> kept, Predict predict)
         : kept_(std::move(kept)), predict_(std::make_unique<Predict>(std::move(predict))) {}
 
 private:
-    std::unique_ptr<const SparseContext> kept_;
+    std::unique_ptr<const SparseContext<M>> kept_;
     std::unique_ptr<const Predict> predict_;
 };
 
