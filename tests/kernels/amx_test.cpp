@@ -114,8 +114,8 @@ bool update_agrees(Shape s, float shift, bool pulled, float tampered = 0) {
 
     const auto wide_dy = converted<double>(dy), wide_toward = converted<double>(prox_center);
     const kernels::UpdateNumbers<double> wide{numbers.rate, 0, numbers.prox_weight, 0};
-    const kernels::UpdateVectors<double> wide_pulls{pulled ? wide_toward.data() : nullptr, nullptr, nullptr};
-    kernels::reference::affine_update(wide_dy.data(), x.exact.data(), exact.data(), s.batch, s.in, s.out, wide_pulls,
+    const kernels::UpdateVectors<double> wide_reads{pulled ? wide_toward.data() : nullptr, nullptr, nullptr};
+    kernels::reference::affine_update(wide_dy.data(), x.exact.data(), exact.data(), s.batch, s.in, s.out, wide_reads,
                                       wide);
     const auto size_dy = magnitudes(wide_dy);
     std::vector<double> slope(n);

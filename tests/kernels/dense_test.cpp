@@ -140,9 +140,9 @@ bool update_agrees(Shape s, Terms t, R tampered = 0) {
     const auto wx = converted<W>(x), wdy = converted<W>(dy), wt = converted<W>(prox_center), wa = converted<W>(linear);
     auto exact = converted<W>(w), exact_v = converted<W>(velocity);
     const kernels::UpdateNumbers<W> wide{numbers.rate, numbers.decay, numbers.prox_weight, numbers.momentum};
-    const kernels::UpdateVectors<W> wide_pulls{t.prox_center ? wt.data() : nullptr, t.linear ? wa.data() : nullptr,
+    const kernels::UpdateVectors<W> wide_reads{t.prox_center ? wt.data() : nullptr, t.linear ? wa.data() : nullptr,
                                                t.velocity ? exact_v.data() : nullptr};
-    kernels::reference::affine_update(wdy.data(), wx.data(), exact.data(), s.batch, s.in, s.out, wide_pulls, wide);
+    kernels::reference::affine_update(wdy.data(), wx.data(), exact.data(), s.batch, s.in, s.out, wide_reads, wide);
 
     // The same with absolute values; |w - prox_center| <= |w| + |prox_center|.
     const auto ax = magnitudes(wx), ady = magnitudes(wdy);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What answers are worth on some examples, by the loss of the model (contracts/judgement.hpp): evaluations count so, and
+// What answers are worth on some examples, by the loss of the model (contracts/judgement.hpp): for evaluations, and for
 // methods that choose among models.
 #pragma once
 

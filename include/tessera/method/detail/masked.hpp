@@ -330,7 +330,7 @@ void repack(State& state, const Mask& before, const Mask& after, const Vec<R>& f
     });
 }
 
-// Where the inner method stands: the same place with the sparse form of the model, of `rows` examples at a time or more.
+// Where the inner method stands: the same place with the sparse form of the model, for `rows` examples at a time.
 template <class M>
 struct SparseContext {
     Mask mask;
