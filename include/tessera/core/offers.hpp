@@ -101,8 +101,8 @@ inline constexpr Offers blueprint = bit(62);      // Blueprint<R> blueprint() co
 inline constexpr Offers judge = bit(56);  // positions(), judge(batch, predictions, to), accepts(examples, labelled)
 
 // Of a layer (nn/layer.hpp).
-inline constexpr Offers backward_update =
-    bit(50);  // void backward_update(pass, w, update) const: dx, then gradient and update at once
+inline constexpr Offers backward_update = bit(50);  // void backward_update(pass, w, update) const: dx, then gradient
+                                                    // and update at once
 inline constexpr Offers factors = bit(51);  // Factors<R> factors(pass, example, room) const: of its weight gradient
 inline constexpr Offers mixes = bit(53);    // mix_forward, mix_backward: as a block of routing it asks by itself
 inline constexpr Offers blocks = bit(61);   // blocks_forward, blocks_backward: the same on blocks of examples
