@@ -8,6 +8,7 @@
 
 #include <tessera/method/private.hpp>
 #include <tessera/report/analysis/privacy.hpp>
+#include <tessera/runtime/at_home.hpp>
 #include <tessera/runtime/federation.hpp>
 
 namespace tessera {
@@ -52,8 +53,10 @@ report::analysis::PrivacyStatement privacy_statement(const Federation<Me, M>& ru
     using Inner = detail::inner_t<std::remove_cvref_t<decltype(method)>>;
     using Sampling = typename detail::FirstOf<detail::released_t<Inner>>::type::Sampling;
     report::analysis::PrivacyStatement all;
+    all.epsilon.resize(run.size());
     for (Id k = 0; k < run.size(); ++k)
-        all.epsilon.push_back(method.spent(detail::private_state<Me>(run.client(k))).epsilon);
+        if (run.lives_here(k)) all.epsilon[k] = method.spent(detail::private_state<Me>(run.client(k))).epsilon;
+    detail::know_everywhere(run, all.epsilon);
     all.delta = method.delta;
     all.adjacency = Sampling::adjacency;
     all.sampling = Sampling::words;
