@@ -15,6 +15,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/core/scope.hpp>
 #include <tessera/method/coded.hpp>
+#include <tessera/runtime/at_home.hpp>
 #include <tessera/runtime/checkpoint.hpp>
 #include <tessera/runtime/controls.hpp>
 #include <tessera/runtime/evaluate.hpp>
@@ -24,6 +25,7 @@
 
 #include "analyses.hpp"
 #include "methods.hpp"
+#include "ranks.hpp"
 #include "session.hpp"
 #include "settings.hpp"
 #include "shifts.hpp"
@@ -94,6 +96,7 @@ private:
                                        ": they count right answers, and real targets have none");
         check_shifts(options(), clients(), images());
         run_.over_the_wire(options().over_the_wire);
+        if (auto place = ranks()) run_.spread_over(std::move(place));
     }
     Run federation(Me method, const Model& model, tessera::Vec<float> warm_start,
                    const tessera::data::FederatedDataset& data) const {
@@ -233,6 +236,7 @@ private:
         if constexpr (global) say(tessera::Which::global, tessera::detail::global_predictor(run));
         if constexpr (personal) {
             tessera::Workspace<float> workspace;
+            run.bring(k);
             run.at_client(k, workspace, [&](const auto& client, auto received, auto& space) {
                 say(tessera::Which::personal, client.serve(std::move(received), run.rounds_done(), space));
             });
@@ -248,12 +252,15 @@ private:
                    std::string tessera::report::ClientRecord::*hits) const {
         namespace detail = tessera::detail;
         auto& rows = record.per_client;
+        std::vector<std::string> all(run.size());
         detail::judge_models<W, tessera::Whom::all>(
             run, executor_, [&](tessera::Id k, const tessera::ClientData& data, detail::Predictor<float> predict) {
                 std::vector<std::uint8_t> right;
                 detail::score(run.setup().model, k, predict, *data.examples, data.test, &right);
-                for (const auto one : right) rows.at(k).*hits += one ? '1' : '0';
+                for (const auto one : right) all.at(k) += one ? '1' : '0';
             });
+        detail::know_everywhere(run, all);
+        for (std::size_t k = 0; k < all.size(); ++k) rows.at(k).*hits += all[k];
     }
     static void note(tessera::report::RunRecord& record, const std::string& what, double share) {
         char text[32];

@@ -24,6 +24,7 @@
 #include "methods.hpp"
 #include "nearest.hpp"
 #include "presets.hpp"
+#include "ranks.hpp"
 #include "provenance.hpp"
 #include "stages.hpp"
 
@@ -261,8 +262,14 @@ std::string readable(const std::string& said) {
     return text;
 }
 
+std::string& last_complaint() {
+    static std::string said;
+    return said;
+}
+
 int complain(const std::string& what, int code) {
-    std::fprintf(stderr, "tessera-lab: %s\n", readable(what).c_str());
+    last_complaint() = readable(what);
+    std::fprintf(stderr, "tessera-lab: %s\n", last_complaint().c_str());
     return code;
 }
 
@@ -339,6 +346,12 @@ int obey(int argc, char** argv) {
     try {
         app.parse(argc, argv);
         for (const auto* command : app.get_subcommands()) check_values(*command);
+        if (lab::ranks() && !*runner) {
+            if (*sweeper || *speaker || *again)
+                throw tessera::ConfigError(app.get_subcommands()[0]->get_name() +
+                                           ": of all commands run alone shares its work among processes; start this one once");
+            if (!lab::speaks()) return 0;
+        }
         if (*lister) return lab::list(as_json, listed);
         if (*shower) return lab::list_presets(preset, as_text);
         if (*comparer) return lab::compare(comparison);
@@ -380,8 +393,17 @@ int obey(int argc, char** argv) {
 int main(int argc, char** argv) {
     std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a write that fails, with a sentence
     lab::heed_interrupts();
-    const int code = obey(argc, argv);
-    const bool told = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    if (told || code != 0) return code;
-    return complain("standard output could not be written; send it to a place that has room", 1);
+    const auto obeyed = [&] {
+        try {
+            lab::join_ranks(argc, argv);
+        } catch (const tessera::Error& e) {
+            return complain(e.what(), 2);
+        }
+        const int code = obey(argc, argv);
+        const bool told = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+        if (told || code != 0) return code;
+        return complain("standard output could not be written; send it to a place that has room", 1);
+    };
+    const int code = obeyed();
+    return lab::leave_ranks(code, last_complaint());
 }

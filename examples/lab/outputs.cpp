@@ -18,6 +18,7 @@
 #include <tessera/report/seeds.hpp>
 
 #include "pools.hpp"
+#include "ranks.hpp"
 #include "tasks.hpp"
 
 namespace lab {
@@ -101,6 +102,7 @@ void check_outputs(const Options& o) {
     if (!o.tensorboard.empty() && o.tensorboard.find("tfevents") == std::string::npos)
         throw tessera::ConfigError("--tensorboard " + o.tensorboard + ": TensorBoard reads only files whose name holds tfevents, "
                                    "as in runs/tfevents.fedavg");
+    if (!speaks()) return;
     for (const auto* path :
          {&o.json, &o.jsonl, &o.csv, &o.tensorboard, &o.report, &o.models, &o.save_weights, &o.trace}) {
         if (path->empty()) continue;

@@ -30,6 +30,7 @@
 #include <tessera/io/text_json.hpp>
 
 #include "nearest.hpp"
+#include "ranks.hpp"
 
 namespace lab {
 namespace {
@@ -342,7 +343,7 @@ struct TextForm {
     io::Vocabulary vocabulary(const F& make) const {
         if (!saved.empty() && io::exists(saved)) return io::read_vocabulary(saved);
         auto fresh = make();
-        if (!saved.empty()) io::write_vocabulary(saved, fresh);
+        if (!saved.empty() && speaks()) io::write_vocabulary(saved, fresh);
         return fresh;
     }
     static std::shared_ptr<const io::Vocabulary> kept(const io::Vocabulary& words) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <limits>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "outputs.hpp"
 #include "progress.hpp"
 #include "provenance.hpp"
+#include "ranks.hpp"
 #include "stages.hpp"
 
 namespace lab {
@@ -276,7 +278,7 @@ Line Session::judged_round() {
 void Session::run(RoundFiles& files, FailedOutputs& failed) {
     const auto& o = options();
     std::optional<tessera::CheckpointDirectory> checkpoints;
-    if (!o.checkpoint.empty()) checkpoints.emplace(o.checkpoint);
+    if (!o.checkpoint.empty()) checkpoints.emplace(o.checkpoint, speaks());
     if (o.store == "log")  // without a checkpoint nothing can go on from what a log holds
         keep_states_in(o.checkpoint + "/" + states_folder, tessera::checkpoints_in(o.checkpoint).empty());
     if (checkpoints && o.resume) resume(*checkpoints);
@@ -289,6 +291,7 @@ void Session::run(RoundFiles& files, FailedOutputs& failed) {
     while (rounds_done() < *o.rounds) {
         const std::size_t before = stage_.trace ? stage_.trace->events_of_run() : 0;
         const auto line = judged_round();
+        share_interrupt();
         const std::size_t done = rounds_done();
         history_.lines.push_back(line);
         // What is shown is spent, and no round that was shown may be lost.
@@ -299,6 +302,18 @@ void Session::run(RoundFiles& files, FailedOutputs& failed) {
         files.add(record_of(line));
         if (interrupted()) stop();
     }
+}
+
+// The round after which one rank is asked to stop is the last of all.
+void Session::share_interrupt() {
+    const auto place = ranks();
+    if (!place) return;
+    const std::int64_t here = interrupt_asked;
+    tessera::Bytes mine;
+    tessera::put(mine, here);
+    for (const auto& one : place->gather_all(mine))
+        if (const auto asked = tessera::decode<std::int64_t>(one); asked != 0 && interrupt_asked == 0)
+            interrupt_asked = static_cast<std::sig_atomic_t>(asked);
 }
 
 void Session::restore() {
@@ -382,6 +397,7 @@ tessera::report::RunRecord Session::record() const {
                      .class_names = class_names_,
                      .provenance = provenance()};
     record.provenance.emplace_back("read", read_);
+    if (const auto place = ranks()) record.provenance.emplace_back("ranks", std::to_string(place->ranks()));
     if (!reading_.shift.empty()) {
         record.provenance.emplace_back("normalise_shift", numbers_in_words(reading_.shift));
         record.provenance.emplace_back("normalise_scale", numbers_in_words(reading_.scale));

@@ -123,6 +123,7 @@ private:
     tessera::Vec<Score> traced_scores(std::uint8_t served) const;
     [[noreturn]] void stop();
     Line judged_round();
+    void share_interrupt();
     void keep(const tessera::CheckpointDirectory& checkpoints, FailedOutputs& failed);
     void resume(const tessera::CheckpointDirectory& checkpoints);
     std::vector<tessera::report::Evaluation> best_on_validation() const;

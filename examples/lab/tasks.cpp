@@ -28,6 +28,7 @@
 
 #include "counts.hpp"
 #include "nearest.hpp"
+#include "ranks.hpp"
 #include "stages.hpp"
 
 namespace lab {
@@ -291,7 +292,7 @@ Clients make_clients(const Options& o) {
         if (*o.clients > examples.size()) refuse_empty(o);  // before a place is made for each
         auto split = deal(o, pool, natural);
         refuse_empty(split, o);
-        if (!o.split_file.empty())
+        if (!o.split_file.empty() && speaks())
             tessera::io::write_split(o.split_file, split, examples,
                                      {{note_partition, dealing_in(*o.partition)},
                                       {note_split_seed, shown(*o.split_seed)},

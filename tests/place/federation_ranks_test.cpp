@@ -88,6 +88,32 @@ struct PrivateSums {
         mean.finish(c, w, sum.held, memory);
     }
 };
+// The control: a mean that rounds its sums to float, on all ranks but the first.
+thread_local std::size_t on_rank = 0;
+struct RankDependent {
+    static constexpr Offers offers = offer::streams;
+    fold::Mean mean{};
+    template <class R>
+    using Sum = fold::Mean::Sum<R>;
+    template <class M>
+    void fold(const Context<M>& c, Vec<real<M>>& w, Rows<real<M>> rows, Nothing& memory) const {
+        mean.fold(c, w, rows, memory);
+    }
+    template <class R>
+    void lift(const Row<R>& row, const Vec<R>& before, Sum<R>& sum) const {
+        mean.lift(row, before, sum);
+        if (on_rank > 0)
+            for (double& each : sum.values) each = static_cast<double>(static_cast<float>(each * 1.1) / 1.1f);
+    }
+    template <class R>
+    void add(Sum<R>& sum, const Sum<R>& other) const {
+        mean.add(sum, other);
+    }
+    template <class M>
+    void finish(const Context<M>& c, Vec<real<M>>& w, const Sum<real<M>>& sum, Nothing& memory) const {
+        mean.finish(c, w, sum, memory);
+    }
+};
 static_assert(!CohortSum<PrivateSums, float>::crosses && CohortSum<fold::Mean, float>::crosses);
 
 template <class Me>
@@ -117,6 +143,22 @@ std::vector<std::string> told(const Federation<Me, Net>& run, const RoundReport&
     return all;
 }
 
+// What ranks hear in four rounds, each in one list.
+template <class Me>
+std::vector<std::vector<std::vector<std::string>>> heard(std::size_t n, const Me& method, const Settings& settings) {
+    std::vector<std::vector<std::vector<std::string>>> all(n);
+    on_ranks(n, [&](std::shared_ptr<Place> place) {
+        auto run = made(method, settings);
+        on_rank = place->rank();
+        run.spread_over(place);
+        for (int r = 0; r < 4; ++r) {
+            const auto report = r % 2 ? run.round(eleven, exec::OpenMp{2}) : run.round(eleven);
+            all[place->rank()].push_back(told(run, report));
+        }
+    });
+    return all;
+}
+
 template <class Me>
 void same_bits(const Me& method, const Settings& settings = {}) {
     auto alone = made(method, settings);
@@ -126,16 +168,7 @@ void same_bits(const Me& method, const Settings& settings = {}) {
         expected.push_back(told(alone, report));
     }
     for (const std::size_t n : {1, 2, 3, 5, 13}) {
-        std::vector<std::vector<std::vector<std::string>>> seen(n);
-        on_ranks(n, [&](std::shared_ptr<Place> place) {
-            auto run = made(method, settings);
-            const std::size_t rank = place->rank();
-            run.spread_over(std::move(place));
-            for (int r = 0; r < 4; ++r) {
-                const auto report = r % 2 ? run.round(eleven, exec::OpenMp{2}) : run.round(eleven);
-                seen[rank].push_back(told(run, report));
-            }
-        });
+        const auto seen = heard(n, method, settings);
         for (std::size_t r = 0; r < n; ++r) {
             INFO(n, " ranks, rank ", r);
             CHECK(seen[r] == expected);
@@ -188,20 +221,9 @@ TEST_CASE("several ranks have the bits of one, and all of them hear the same") {
     SUBCASE("a fold whose sums cannot travel") { same_bits(FedAvg<rule::Sgd, PrivateSums>{}); }
 }
 
-TEST_CASE("a sum that is added up rank by rank is noticed") {
-    // The control: the same rows, summed within each rank first and then over ranks, as a library without a tree would.
-    std::vector<float> rows(24);
-    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = 1.0f / static_cast<float>(3 * i + 1);
-    const auto by_ranks = [&](std::size_t n) {
-        float all = 0;
-        for (std::size_t r = 0; r < n; ++r) {
-            float part = 0;
-            for (std::size_t i = rows.size() * r / n; i < rows.size() * (r + 1) / n; ++i) part += rows[i];
-            all += part;
-        }
-        return all;
-    };
-    CHECK(by_ranks(1) != by_ranks(3));
+TEST_CASE("a sum that depends on the rank that adds it up is noticed") {
+    const FedAvg<rule::Sgd, RankDependent> planted{};
+    CHECK(heard(1, planted, {})[0] != heard(3, planted, {})[0]);
 }
 
 TEST_CASE("work is shared, states live once, and sums cross") {
@@ -343,7 +365,7 @@ TEST_CASE("what cannot be shared is a sentence before round one") {
         auto twice = made(Ditto<>{});
         twice.spread_over(place);
         CHECK_THROWS_AS(twice.spread_over(place), ConfigError);
-        CHECK(said([&] { twice.keep_in(store::Log{.directory = folder / "x"}); }).find("2 ranks") !=
+        CHECK(said([&] { twice.keep_in(store::Log{.directory = folder / "x"}); }).find("several ranks") !=
               std::string::npos);
         Federation<FedAvg<>, Net> different(Net{}, support::toy_data({.clients = clients + place->rank()}), FedAvg<>{});
         CHECK(said([&] { different.spread_over(place); }).find("another model") != std::string::npos);

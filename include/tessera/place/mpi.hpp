@@ -2,11 +2,11 @@
 // place::Mpi: ranks that speak MPI (contracts/place.hpp). Component `mpi`.
 //
 //   int main(int argc, char** argv) {
-//       const place::MpiProgram program(argc, argv);    // MPI_Init, and at the end MPI_Finalize
+//       const place::MpiProgram program(argc, argv);  // MPI_Init, and at the end MPI_Finalize
 //       run.spread_over(place::Mpi::world());
 //
 // Calls are made by the thread that began MPI, so MPI_THREAD_FUNNELED is enough; an executor's threads never speak.
-// Messages of any length: MPI counts in int, so long ones go in pieces of a gigabyte. Errors of MPI end all ranks, which
+// Messages of any length: MPI counts in int, so long ones go in pieces of a gigabyte. Errors of MPI end all ranks, as
 // is its default: what one rank no longer knows cannot be mended by the others.
 #pragma once
 
@@ -19,6 +19,13 @@
 #include <utility>
 #include <vector>
 
+// The C++ bindings that MPI once had, and old headers still do, are not wanted.
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
 #include <mpi.h>
 
 #include <tessera/contracts/place.hpp>

@@ -114,8 +114,8 @@ inline std::string how_another(const std::string& theirs, const std::string& our
 // kernels). A checkpoint of another one, or of other settings, method, data, split or public data, or of another
 // version of the library, is refused with what differs.
 // `notes` are the caller's own bytes and come back as they were, the history of a run for example.
-// On several ranks all call these: rank 0 writes the file that one process would, and reads it for all, so a run goes on
-// on any number of ranks.
+// On several ranks all call these: rank 0 writes the file that one process would, and reads it for all, so a run goes
+// on on any number of ranks.
 template <class Me, class M>
 void write_checkpoint(const std::string& path, const Federation<Me, M>& run, const std::string& configuration,
                       const Bytes& notes = {}) {

@@ -86,8 +86,8 @@ auto global_predictor(const Federation<Me, M>& run) {
     };
 }
 
-// judge(id, data, predict) for every client that lives here, on the executor; each writes its own slot, and whoever reads
-// all of them calls know_everywhere first.
+// judge(id, data, predict) for every client that lives here, on the executor; each writes its own slot, and whoever
+// reads all of them calls know_everywhere first.
 template <Which W, Whom P, class Me, class M, class E, class J>
 void for_each_model(const Federation<Me, M>& run, const E& executor, J&& judge) {
     static_assert(P != Whom::sampled, "tessera::evaluate: name all clients or the unseen ones");

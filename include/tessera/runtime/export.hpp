@@ -61,8 +61,8 @@ void append_predictor(std::vector<io::NamedTensor>& all, Layout layout, const P&
 
 }  // namespace detail
 
-// On several ranks all call it, and rank 0 writes. A method that leaves `serve` to its default has no clients' models beside the server's, nor has one whose clients
-// answer with more than parameters (kNN-Per).
+// A method that leaves `serve` to its default has no clients' models beside the server's, nor has one whose clients
+// answer with more than parameters (kNN-Per). On several ranks all call this, and rank 0 writes.
 template <class Me, class M>
 void write_models(const std::string& path, const Federation<Me, M>& run) {
     using R = real<M>;

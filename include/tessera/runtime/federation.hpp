@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Federation: the round, in one process.
+// Federation: the round, in one process or on several ranks (spread_over).
 //
 //   plan -> send -> visit (in parallel over clients) -> merge
 //
@@ -28,7 +28,6 @@
 #include <tessera/core/denormals.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/exec/serial.hpp>
-#include <tessera/kernels/dispatch.hpp>
 #include <tessera/runtime/client.hpp>
 #include <tessera/runtime/long_first.hpp>
 #include <tessera/runtime/ranks.hpp>
@@ -38,18 +37,6 @@
 #include <tessera/runtime/visit.hpp>
 
 namespace tessera {
-
-namespace detail {
-
-// Of a method, or of the one that it is around: why a client cannot take part, if a budget is in its way.
-template <class Me, class State>
-std::optional<Overdraft> over_budget(const Me& me, const State& state, Id client) {
-    if constexpr (offers_of<Me>().has(offer::over_budget)) return me.over_budget(state, client);
-    else if constexpr (WrapsMethod<Me>) return over_budget(inner_of(me), state_within<Me>(state), client);
-    else return std::nullopt;
-}
-
-}  // namespace detail
 
 template <class Me, Model M>
 class Federation {
@@ -105,8 +92,7 @@ public:
         const Arena::Use use(*arena_);
         const Participation drawn = cohort_of(sampler);
         guest_.reset();
-        const Plan plan =
-            ranks_.of_first([&] { return sampler.plan(plan_key(drawn), server_.round(), candidates_); });
+        const Plan plan = ranks_.of_first([&] { return sampler.plan(plan_key(drawn), server_.round(), candidates_); });
         const auto shares = Shares::of(ranks_, plan, data_);
         prepare_workers(executor.concurrency());
 
@@ -183,8 +169,7 @@ public:
                       "tessera::Store: a policy must have `std::unique_ptr<Store> open(std::size_t clients) const`");
         detail::require(server_.round() == 0 && !store_.outside(),
                         "a federation is told once where its clients' states rest, and before its first round");
-        detail::require(!ranks_.several(), "a store on disk is of one process, and this federation stands on " +
-                                               std::to_string(ranks_.count()) + " ranks; keep the states in memory");
+        require_one_process(!ranks_.several());
         store_.keep_in(policy.open(size()));
     }
     // Shows the state of another federation of the same clients and model as it stands now, for example to serve it
@@ -199,22 +184,14 @@ public:
         mirrors_ = true;
     }
 
-    // From now on this process is one of several, which all call this, with the same federation (contracts/place.hpp):
-    // each keeps the states of the clients that live there and does its part of every round. The results do not change.
-    // Before round one, or before a restore.
+    // From now on this process is one of several, which all call this with the same federation (contracts/place.hpp)
+    // and share clients and work; the results do not change. Before round one, or before a restore.
     void spread_over(std::shared_ptr<Place> place) {
         detail::require(server_.round() == 0 && !ranks_.several(),
-                        "a federation is told once over which ranks it is spread, and before its first round");
-        detail::require(!store_.outside(), "a store on disk is of one process; keep the states of a federation that is "
-                                           "spread over ranks in memory");
+                        "a federation is told once over which ranks it stands, before its first round");
+        require_one_process(!store_.outside());
         ranks_ = Ranks(std::move(place));
-        Hasher same;
-        same.word(shape());
-        hash_into(same, setup_->initial);
-        same.add(data_.split_fingerprint());
-        const auto kernels = kernels::active_name();
-        same.bytes(kernels.data(), kernels.size());
-        ranks_.require_same(same.finish());
+        ranks_.require_same(shape(), setup_->initial, data_);
     }
     const Ranks& ranks() const { return ranks_; }
     bool lives_here(Id k) const { return ranks_.is_home_of(data_[k].key); }
@@ -228,8 +205,8 @@ public:
     }
 
     const ServerState& server() const { return server_.state(); }
-    // IoError if it rests in a store and is not one that this method left on this model. Of several ranks, only where the
-    // client lives or was brought.
+    // IoError if it rests in a store and is not one that this method left on this model. Of several ranks, only where
+    // the client lives or was brought.
     ClientState client(Id k) const {
         Workspace<R> workspace;
         return state_of(k, workspace);
@@ -264,9 +241,9 @@ public:
         return use(client, server_.send(stranger), workspace);
     }
 
-    // The whole state as bytes, and back (checkpoint.hpp wraps them in a file). All ranks call both: rank 0 saves the
-    // bytes that one process would, and each takes its clients from them, however many ranks there were. Of states in a store, where they lie:
-    // `saved` tells the store that the bytes are in a safe place, and it keeps what the last two of them need.
+    // The whole state as bytes, and back (checkpoint.hpp wraps them in a file). Of states in a store, where they lie:
+    // `saved` tells the store that the bytes are in a safe place, and it keeps what the last two of them need. Several
+    // ranks all call these: rank 0 saves what one process would, and each takes its clients from that.
     void save(Bytes& out) const {
         put(out, static_cast<std::uint64_t>(server_.round()));
         put(out, server_.state());
@@ -321,6 +298,9 @@ private:
         Workspace<R> workspace;
     };
 
+    static void require_one_process(bool holds) {
+        detail::require(holds, "a store on disk is of one process; keep the states of several ranks in memory");
+    }
     void prepare_workers(std::size_t count) {
         while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*arena_));
     }
@@ -335,8 +315,7 @@ private:
     ClientState state_of(Id k, Workspace<R>& workspace) const {
         if (guest_ && guest_->first == k) return guest_->second;
         if (ClientStore<ClientState>::keeps && ranks_.several() && !lives_here(k))
-            throw Error("client " + std::to_string(k) + " lives on rank " +
-                        std::to_string(ranks_.home_of(data_[k].key)) + ", not here; Federation::bring brings its state");
+            throw Error("client " + std::to_string(k) + " lives on another rank; Federation::bring brings its state");
         auto state = store_[k];
         if (store_.outside() && store_.visited(k) && !keeps(k, state, workspace))
             throw IoError(store_.outside()->where(), not_left_by_this_method(k));

@@ -29,6 +29,7 @@
 #include <tessera/core/hash.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/data/dataset.hpp>
+#include <tessera/kernels/dispatch.hpp>
 
 namespace tessera {
 
@@ -176,14 +177,23 @@ public:
         return all;
     }
 
-    void require_same(Fingerprint here) const {
+    // ConfigError unless all ranks have the same declarations, first parameters, clients and kernels.
+    template <class Parameters>
+    void require_same(std::uint64_t shape, const Parameters& initial, const data::FederatedDataset& clients) const {
         if (!several()) return;
-        const auto all = place_->gather_all(detail::encoded(here));
+        Hasher here;
+        here.word(shape);
+        hash_into(here, initial);
+        here.add(clients.split_fingerprint());
+        const auto kernels = kernels::active_name();
+        here.bytes(kernels.data(), kernels.size());
+        const auto all = place_->gather_all(detail::encoded(here.finish()));
         for (std::size_t r = 1; r < all.size(); ++r)
             detail::require(decode<Fingerprint>(all[r]) == decode<Fingerprint>(all[0]),
-                            "rank " + std::to_string(r) + " has another model, split or kernel set than rank 0; all ranks "
-                            "run the same program with the same flags, on machines with the same instructions "
-                            "(TESSERA_KERNELS names a set that all have)");
+                            "rank " + std::to_string(r) +
+                                " has another model, split or kernel set than rank 0; all ranks run the same program "
+                                "with the same flags, on machines with the same instructions (TESSERA_KERNELS names a "
+                                "set that all have)");
     }
 
     // by_client[k] is known where lives(k); now it is everywhere.
@@ -221,7 +231,7 @@ struct Shares {
     Vec<std::uint32_t> home{}, trainer{};  // by seat
     Vec<std::uint32_t> trains{};           // by position: the trainers of the merged seats
 
-    // Nothing for one rank. A seat goes where the middle of its work falls, so ranges are as equal as whole seats allow.
+    // Nothing for one rank. A seat goes where the middle of its work falls, so ranges are as equal as seats allow.
     static std::optional<Shares> of(const Ranks& all, const Plan& plan, const data::FederatedDataset& clients) {
         if (!all.several()) return std::nullopt;
         Shares shares{&all};

@@ -259,7 +259,7 @@ TheoryConstants theory_constants(const Federation<Me, M>& run, const TheorySetti
                                  const E& executor = {}) {
     std::vector<SplitPoint<real<M>>> points;
     const auto& own = run.setup().method.own;
-    for (Id k = 0; k < run.size(); ++k)  // of a client that lives on another rank, only what is common is asked for here
+    for (Id k = 0; k < run.size(); ++k)  // of a client of another rank, only what is common is asked for here
         points.push_back(run.lives_here(k) ? split_point(run, k)
                                            : SplitPoint<real<M>>{{}, Coordinates::none(), off(own, run.setup().model)});
     return theory_constants(run, std::span<const SplitPoint<real<M>>>(points), settings, executor);

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include <tessera/contracts/context.hpp>
+#include <tessera/contracts/method.hpp>
 #include <tessera/contracts/place.hpp>
 #include <tessera/contracts/plan.hpp>
+#include <tessera/contracts/private.hpp>
 #include <tessera/contracts/store.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/data/dataset.hpp>
@@ -64,6 +66,14 @@ inline Vec<std::uint32_t> seats_in_order(const Plan& plan, const std::optional<S
     auto order = long_first(work, workers);
     for (auto& task : order) task = shares ? seats[task] : task;
     return order;
+}
+
+// Of a method, or of the one that it is around: why a client cannot take part, if a budget is in its way.
+template <class Me, class State>
+std::optional<Overdraft> over_budget(const Me& me, const State& state, Id client) {
+    if constexpr (offers_of<Me>().has(offer::over_budget)) return me.over_budget(state, client);
+    else if constexpr (WrapsMethod<Me>) return over_budget(inner_of(me), state_within<Me>(state), client);
+    else return std::nullopt;
 }
 
 inline std::vector<Reader> readers_of(const std::vector<Bytes>& all) {
