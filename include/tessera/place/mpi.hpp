@@ -123,7 +123,7 @@ public:
         }
         for (std::size_t r = 0; r < ranks_; ++r)
             if (r != rank_) {
-                count(1, out[r]);
+                count(out[r] > 0, out[r]);
                 each_piece(outgoing[r], [&](std::byte* at, int length) {
                     MPI_Isend(at, length, MPI_BYTE, static_cast<int>(r), of_all, comm_, &open.emplace_back());
                 });
