@@ -16,6 +16,7 @@
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/model.hpp>
+#include <tessera/contracts/place.hpp>
 #include <tessera/contracts/plan.hpp>
 #include <tessera/contracts/policy.hpp>
 #include <tessera/contracts/prior.hpp>
