@@ -49,6 +49,7 @@ class Tessera(ConanFile):
         for option in ("TESTS", "EXAMPLES", "BENCHMARKS"):
             toolchain.cache_variables[f"TESSERA_BUILD_{option}"] = False
         toolchain.cache_variables["TESSERA_COMPONENTS"] = ""
+        toolchain.cache_variables["TESSERA_MPI"] = False
         toolchain.generate()
 
     def package(self):

@@ -31,6 +31,10 @@ using tessera::report::Setting;
 
 const std::string not_known = "not known";
 
+// The signal that all ranks know of.
+std::int64_t asked_of_all = 0;
+bool asked_to_stop() { return ranks() ? asked_of_all != 0 : interrupted(); }
+
 // All of them, or of many the first few and a hash of all.
 std::string numbers_in_words(const std::vector<float>& numbers) {
     constexpr std::size_t most = 64, told = 8;
@@ -247,7 +251,7 @@ void Session::keep(const tessera::CheckpointDirectory& checkpoints, FailedOutput
         const Span span(stage_.trace.get(), "checkpoint");
         save(checkpoints, name_, encoded(history_));
     };
-    if (draws_afresh() || interrupted()) return writing(write);
+    if (draws_afresh() || asked_to_stop()) return writing(write);
     try {
         writing(write);
     } catch (const OutputError& e) {
@@ -295,16 +299,16 @@ void Session::run(RoundFiles& files, FailedOutputs& failed) {
         const std::size_t done = rounds_done();
         history_.lines.push_back(line);
         // What is shown is spent, and no round that was shown may be lost.
-        if (checkpoints && (draws_afresh() || interrupted() || done % o.checkpoint_every == 0 || done == *o.rounds))
+        if (checkpoints && (draws_afresh() || asked_to_stop() || done % o.checkpoint_every == 0 || done == *o.rounds))
             keep(*checkpoints, failed);
         progress.show(line);
         if (stage_.trace) phases_.emplace_back(line.round, stage_.trace->phases(before));
         files.add(record_of(line));
-        if (interrupted()) stop();
+        if (asked_to_stop()) stop();
     }
 }
 
-// The round after which one rank is asked to stop is the last of all.
+// The round after which one rank is asked to stop is the last of all. Who is asked after that says so a round later.
 void Session::share_interrupt() {
     const auto place = ranks();
     if (!place) return;
@@ -312,8 +316,10 @@ void Session::share_interrupt() {
     tessera::Bytes mine;
     tessera::put(mine, here);
     for (const auto& one : place->gather_all(mine))
-        if (const auto asked = tessera::decode<std::int64_t>(one); asked != 0 && interrupt_asked == 0)
+        if (const auto asked = tessera::decode<std::int64_t>(one); asked != 0 && asked_of_all == 0) {
+            asked_of_all = asked;
             interrupt_asked = static_cast<std::sig_atomic_t>(asked);
+        }
 }
 
 void Session::restore() {

@@ -125,7 +125,8 @@ Federation<Me, Net> made(const Me& method, Settings settings = {}) {
 // All that a round tells but its time, and what the models are worth after it.
 template <class Me>
 std::vector<std::string> told(const Federation<Me, Net>& run, const RoundReport& r) {
-    std::vector<std::string> all{r.state.hex(), run.fingerprint().hex(), std::to_string(r.bytes_up), std::to_string(r.bytes_down)};
+    std::vector<std::string> all{r.state.hex(), run.fingerprint().hex(), std::to_string(r.bytes_up),
+                                 std::to_string(r.bytes_down)};
     for (const double x : {r.formula_bytes_up, r.formula_bytes_down, r.flops, r.train_loss, double(r.trained),
                            double(r.diverged), double(r.over_budget), double(r.outcome.merged), double(r.examples)})
         all.push_back(std::to_string(x) + "/" + std::to_string(std::hash<double>{}(x)));
