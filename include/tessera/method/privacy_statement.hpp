@@ -55,7 +55,8 @@ report::analysis::PrivacyStatement privacy_statement(const Federation<Me, M>& ru
     report::analysis::PrivacyStatement all;
     all.epsilon.resize(run.size());
     for (Id k = 0; k < run.size(); ++k)
-        if (run.lives_here(k)) all.epsilon[k] = method.spent(detail::private_state<Me>(run.client(k))).epsilon;
+        if (run.lives_here(k))
+            all.epsilon[k] = method.spent(detail::private_state<Me>(run.client(k))).epsilon;
     detail::know_everywhere(run, all.epsilon);
     all.delta = method.delta;
     all.adjacency = Sampling::adjacency;
