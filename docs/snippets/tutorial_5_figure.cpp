@@ -7,7 +7,7 @@
 #include <tessera/data/pool.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/nn/zoo.hpp>
-#include <tessera/report/html.hpp>
+#include <tessera/report/json.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/uniform.hpp>
 
@@ -43,9 +43,9 @@ int main() {
     }
     record.add(figure);
     fill(record.per_client, evaluate<Which::personal>(run));
-    const std::string page = report::to_html({record}, "Two camps of gardens");
-    io::write_file_atomically("camps.html", std::as_bytes(std::span(page)));
-    std::printf("camps.html: %.0f and %.0f gardens\n", figure.series[0].y.back(), figure.series[1].y.back());
+    const std::string json = report::to_json(record);
+    io::write_file_atomically("camps.json", std::as_bytes(std::span(json)));
+    std::printf("camps.json: %.0f and %.0f gardens\n", figure.series[0].y.back(), figure.series[1].y.back());
     // [/figure]
-    return page.find("fig-extra-camps") == std::string::npos;
+    return json.find("\"camps\"") == std::string::npos;
 }

@@ -213,7 +213,7 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
         if (argc > 1 && each->get_name() == argv[1]) command = each;
     }
     if (argc < 2)
-        return "say what to do: run, sweep, compare, generate, reproduce, watch, store, list or presets; `tessera-lab --help` tells "
+        return "say what to do: run, sweep, compare, report, generate, reproduce, watch, store, list or presets; `tessera-lab --help` tells "
                "more";
     if (!command && argv[1][0] == '-') return complaint("flag", argv[1], {"--help", "--version"});
     if (!command) return complaint("command", argv[1], commands);
@@ -315,6 +315,13 @@ int obey(int argc, char** argv) {
     comparer->add_option("--confidence", comparison.confidence, "Of the intervals")->check(numbers());
     comparer->add_flag("--unpaired", comparison.unpaired, "Compare means of runs on different data or splits");
 
+    lab::ReportOptions drawing;
+    auto* drawer = app.add_subcommand("report", "The page of a run, from its JSON");
+    drawer->add_option("FILE", drawing.file, "JSON of a run, or of its seeds; a program of your own may have written it")->required();
+    drawer->add_option("--figures", drawing.figures, "JSON of figures over its runs, beside those that the runs hold");
+    drawer->add_option("--out", drawing.out, "Where the page goes; FILE with .html unless given");
+    drawer->add_option("--title", drawing.title, "What stands above it");
+
     lab::GenerateOptions speech;
     auto* speaker = app.add_subcommand("generate", "Text from a run's models, by its checkpoint");
     speaker->add_option("RUN", speech.run, "JSON of a run of texts that kept checkpoints")->required();
@@ -342,6 +349,7 @@ int obey(int argc, char** argv) {
         if (*lister) return lab::list(as_json, listed);
         if (*shower) return lab::list_presets(preset, as_text);
         if (*comparer) return lab::compare(comparison);
+        if (*drawer) return lab::report(drawing);
         if (*keeper) return lab::check_store(logged);
         if (*watcher) return lab::watch(watched, once);
         if (*speaker) return lab::generate(options_of(lab::command_of(speech.run)), speech);

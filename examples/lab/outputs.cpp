@@ -11,12 +11,11 @@
 
 #include <tessera/io/file.hpp>
 #include <tessera/io/tensorboard.hpp>
-#include <tessera/report/analysis/runs.hpp>
 #include <tessera/report/csv.hpp>
-#include <tessera/report/html.hpp>
 #include <tessera/report/json.hpp>
 #include <tessera/report/seeds.hpp>
 
+#include "page/page.hpp"
 #include "pools.hpp"
 #include "tasks.hpp"
 
@@ -152,13 +151,7 @@ void write_together(const std::vector<RunRecord>& runs, const Options& o, Failed
     if (!o.json.empty())
         failed.unless_written(
             [&] { write_text(o.json, o.seeds.empty() ? to_json(runs.at(0)) : seeds_to_json(runs)); });
-    if (o.report.empty()) return;
-    const auto& what = o.stages.empty() ? o.algorithm : o.stages;
-    std::vector<Extra> across;
-    if (runs.size() > 1)
-        if (auto changes = analysis::spread_over_seeds(runs); !changes.series[0].y.empty())
-            across.push_back(std::move(changes));
-    failed.unless_written([&] { write_text(o.report, to_html(runs, "Tessera: " + what, across)); });
+    if (!o.report.empty()) failed.unless_written([&] { write_text(o.report, page::page_of(runs)); });
 }
 
 namespace {

@@ -13,11 +13,12 @@
 #include <tessera/report/evaluation.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/report/seeds.hpp>
-#include <tessera/report/svg.hpp>
-#include <tessera/report/svg_categories.hpp>
-#include <tessera/report/text.hpp>
 
-namespace tessera::report::detail {
+#include "categories.hpp"
+#include "svg.hpp"
+#include "text.hpp"
+
+namespace lab::page {
 
 inline std::string percent(double share, int decimals = 1) {
     return std::isfinite(share) ? fixed(100 * share, decimals) + " %" : "n/a";
@@ -47,10 +48,6 @@ inline std::string sentence(std::string text) {
     if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
     return text + ".";
 }
-inline std::string plural(std::size_t count, std::string_view noun) {
-    return cat(digits(count), " ", noun, count == 1 ? "" : "s");
-}
-
 // When a run has several evaluations of a model, the page leads with the one most people mean.
 inline int rank(const Evaluation& e) {
     const When usual = e.model == Which::global ? When::before : When::after;
@@ -396,4 +393,4 @@ inline std::string ramp(const HeatMap& map) {
     return cat("<div class=\"ramp\" data-text=\"", words, "\">", minus, "0", plus, after, "</div>");
 }
 
-}  // namespace tessera::report::detail
+}  // namespace lab::page

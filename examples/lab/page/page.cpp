@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One or many runs as one HTML page: no network request, light, dark and print, readable without script.
-//
-// Runs are laid over each other where that makes sense (curves, gains, costs) and set side by side elsewhere. A figure
-// whose data a run does not have says so.
-#pragma once
+#include "page.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,21 +9,22 @@
 #include <utility>
 #include <vector>
 
+#include <tessera/report/analysis/runs.hpp>
 #include <tessera/report/evaluation.hpp>
 #include <tessera/report/extra.hpp>
-#include <tessera/report/html_assets.hpp>
-#include <tessera/report/html_clients.hpp>
-#include <tessera/report/html_cost.hpp>
-#include <tessera/report/html_data.hpp>
-#include <tessera/report/html_extras.hpp>
-#include <tessera/report/html_figures.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/report/seeds.hpp>
-#include <tessera/report/text.hpp>
 
-namespace tessera::report {
+#include "assets.hpp"
+#include "clients.hpp"
+#include "cost.hpp"
+#include "data.hpp"
+#include "extras.hpp"
+#include "figures.hpp"
+#include "text.hpp"
 
-namespace detail {
+namespace lab::page {
+namespace {
 
 class Page {
 public:
@@ -435,13 +432,34 @@ private:
     std::string out_;
 };
 
-}  // namespace detail
-
-// `across` are figures that compare the runs; those of one run are in its record.
-inline std::string to_html(const std::vector<RunRecord>& runs, std::string_view title,
-                           const std::vector<Extra>& across = {}) {
-    for (const auto& extra : across) extra.validate();
-    return detail::Page(runs, title, across).write();
+// The stages of a method that has several, else its name.
+std::string called(const std::vector<RunRecord>& runs) {
+    std::vector<std::string> stages;
+    std::string all;
+    for (const auto& round : runs.at(0).rounds)
+        for (const auto& e : round.evaluations)
+            if (std::ranges::find(stages, e.stage.get()) == stages.end()) {
+                stages.push_back(e.stage);
+                all += cat(all.empty() ? "" : ", then ", e.stage.get());
+            }
+    const Setting* name = runs[0].find("algorithm");
+    return stages.size() > 1 ? all : name ? shown(*name) : "a run";
 }
 
-}  // namespace tessera::report
+}  // namespace
+
+std::string to_html(const std::vector<RunRecord>& runs, std::string_view title, const std::vector<Extra>& across) {
+    for (const auto& extra : across) extra.validate();
+    return Page(runs, title, across).write();
+}
+
+std::string page_of(const std::vector<RunRecord>& runs, std::string title, std::vector<Extra> across) {
+    if (runs.size() > 1)
+        if (auto changes = analysis::spread_over_seeds(runs);
+            !changes.series[0].y.empty() && std::ranges::find(across, changes.id, &Extra::id) == across.end())
+            across.insert(across.begin(), std::move(changes));
+    if (title.empty()) title = "Tessera: " + called(runs);
+    return to_html(runs, title, across);
+}
+
+}  // namespace lab::page

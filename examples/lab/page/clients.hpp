@@ -12,13 +12,14 @@
 #include <vector>
 
 #include <tessera/report/evaluation.hpp>
-#include <tessera/report/html_figures.hpp>
 #include <tessera/report/record.hpp>
-#include <tessera/report/svg.hpp>
-#include <tessera/report/svg_categories.hpp>
-#include <tessera/report/text.hpp>
 
-namespace tessera::report::detail {
+#include "categories.hpp"
+#include "figures.hpp"
+#include "svg.hpp"
+#include "text.hpp"
+
+namespace lab::page {
 
 inline constexpr std::string_view no_gain = "No personal model beside a global one in this run, so there is no gain.";
 
@@ -176,4 +177,4 @@ inline std::string accuracy_violins(const Runs& runs) {
                   violin_chart(caption, {}, {.title = "accuracy", .unit = "%"}, violins), no_accuracy);
 }
 
-}  // namespace tessera::report::detail
+}  // namespace lab::page

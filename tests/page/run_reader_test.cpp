@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <tessera/report/json_reader.hpp>
+#include <page/run_reader.hpp>
 
 #include <cmath>
 #include <cstdint>
@@ -9,24 +9,28 @@
 
 #include <tessera/report/json.hpp>
 
-namespace json_reader_test {
+namespace run_reader_test {
 
 using namespace tessera::report;
+using namespace lab;
 
 TEST_CASE("values of every kind come back") {
     const Json all =
         parse_json(R"( {"a": [1, -2.5e3, true, null, "x\n\u00e9\ud83d\ude00\\"], "b": {"c": {}}, "d": []} )", "t");
-    const auto& a = all["a"].items();
+    const auto& a = items_in(member(all, "a"));
     REQUIRE(a.size() == 5);
-    CHECK(a[0].number(std::uint64_t{0}) == 1);
-    CHECK(a[1].number(0.0) == -2500);
-    CHECK(a[1].number(std::uint64_t{7}) == 7);  // is none
-    CHECK(std::isnan(a[3].number(absent)));
-    CHECK(a[4].text() == "x\n\xC3\xA9\xF0\x9F\x98\x80\\");
-    CHECK(all["b"].has("c"));
-    CHECK_FALSE(all["b"].has("a"));
-    CHECK(all["d"].items().empty());
-    CHECK(all["nothing"]["of"]["this"].text().empty());
+    CHECK(number_in(a[0], std::uint64_t{0}) == 1);
+    CHECK(number_in(a[1], 0.0) == -2500);
+    CHECK(number_in(a[1], std::uint64_t{7}) == 7);  // is none
+    CHECK(std::isnan(number_in(a[3], absent)));
+    CHECK(text_in(a[4]) == "x\n\xC3\xA9\xF0\x9F\x98\x80\\");
+    CHECK(member(member(all, "b"), "c").is_object());
+    CHECK(member(member(all, "b"), "a").is_null());
+    CHECK(items_in(member(all, "d")).empty());
+    CHECK(text_in(member(member(member(all, "nothing"), "of"), "this")).empty());
+    const Json many = parse_json("[255, 256, -1, 1.0]", "t");
+    CHECK(number_in(many[0], std::uint8_t{7}) == 255);
+    for (const std::size_t i : {1U, 2U, 3U}) CHECK(number_in(many[i], std::uint8_t{7}) == 7);  // what no byte holds
 }
 
 TEST_CASE("what is not JSON is refused with the file and the place") {
@@ -37,7 +41,9 @@ TEST_CASE("what is not JSON is refused with the file and the place") {
         CHECK_THROWS_WITH_AS(parse_json(text, "runs.json"), doctest::Contains("runs.json: is not JSON, byte "),
                              tessera::IoError);
     }
-    CHECK_THROWS_AS(parse_json(std::string(100000, '['), "deep"), tessera::IoError);
+    CHECK_THROWS_WITH_AS(parse_json(std::string(100000, '['), "deep"), doctest::Contains("nested too deeply"), tessera::IoError);
+    CHECK_THROWS_AS(parse_json("\"\xFF\"", "bytes that are no text"), tessera::IoError);
+    CHECK_THROWS_AS(parse_json("1e999", "a number that is none"), tessera::IoError);
     CHECK_NOTHROW(parse_json(std::string(40, '[') + std::string(40, ']'), "not so deep"));
 }
 
@@ -125,4 +131,4 @@ TEST_CASE("settings keep their kind") {
     CHECK(to_json(back) == to_json(run));
 }
 
-}  // namespace json_reader_test
+}  // namespace run_reader_test

@@ -10,13 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include <tessera/report/html_figures.hpp>
 #include <tessera/report/record.hpp>
-#include <tessera/report/svg.hpp>
-#include <tessera/report/svg_categories.hpp>
-#include <tessera/report/text.hpp>
 
-namespace tessera::report::detail {
+#include "categories.hpp"
+#include "figures.hpp"
+#include "svg.hpp"
+#include "text.hpp"
+
+namespace lab::page {
 
 inline bool same_data(const RunRecord& a, const RunRecord& b) {
     return std::ranges::equal(a.per_client, b.per_client, [](const ClientRecord& x, const ClientRecord& y) {
@@ -75,4 +76,4 @@ inline std::string data_figures(const Runs& runs, std::size_t i) {
     return out;
 }
 
-}  // namespace tessera::report::detail
+}  // namespace lab::page

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where bars stand on the drawn page: over their names, and inside their bins.
-#include <tessera/report/svg_categories.hpp>
+#include <page/categories.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 #include <doctest/doctest.h>
 
-#include <tessera/report/html.hpp>
-
-#include <report/page.hpp>
+#include <page/drawn.hpp>
+#include <page/page.hpp>
 
 namespace bars_test {
 
 using namespace tessera::report;
+using lab::page::to_html;
 
 namespace {
 
@@ -81,7 +81,7 @@ TEST_CASE("bars of a page stand over the names of their categories, side by side
 }
 
 TEST_CASE("bars of a histogram fill their bins and lie in no other") {
-    const std::string drawn = histogram({.label = "n",
+    const std::string drawn = lab::page::histogram({.label = "n",
                                          .counted = "clients",
                                          .groups = {{1, 2, 2, 3.5}, {1, 3.5, 3.5}},
                                          .names = {"a", "b"},

@@ -12,12 +12,13 @@
 
 #include <tessera/report/evaluation.hpp>
 #include <tessera/report/extra.hpp>
-#include <tessera/report/html_figures.hpp>
-#include <tessera/report/svg.hpp>
-#include <tessera/report/svg_categories.hpp>
-#include <tessera/report/text.hpp>
 
-namespace tessera::report::detail {
+#include "categories.hpp"
+#include "figures.hpp"
+#include "svg.hpp"
+#include "text.hpp"
+
+namespace lab::page {
 
 // Counts whole, measurements to four digits.
 inline std::string number_text(double value) {
@@ -403,4 +404,4 @@ inline std::string extra_figures(const Runs& runs, const std::vector<Extra>& acr
     return out.empty() ? out : cat("<h2>Analyses</h2>\n<div class=\"grid\">\n", out, "</div>\n");
 }
 
-}  // namespace tessera::report::detail
+}  // namespace lab::page

@@ -10,24 +10,25 @@
 #include <vector>
 
 #include <tessera/report/evaluation.hpp>
-#include <tessera/report/svg.hpp>
-#include <tessera/report/text.hpp>
 
-namespace tessera::report {
+#include "svg.hpp"
+#include "text.hpp"
+
+namespace lab::page {
 
 // groups[g][i] stands over names[i]; a value that is not finite has no bar. series[g] is the name of a group.
 inline std::string category_chart(std::string_view label, const std::vector<std::string>& names, const Axis& x, Axis y,
                                   const std::vector<std::vector<Mark>>& groups,
                                   const std::vector<std::string>& series) {
-    detail::Range ys;
+    Range ys;
     for (const auto& group : groups)
         for (const auto& mark : group) ys.add(mark.y);
     if (ys.empty()) return {};
     y.logarithmic = false;  // bars stand on zero
     ys.add(0);
-    detail::Plot plot(label, "bars", names, ys, x, y);
-    detail::Numbers numbers;
-    numbers.row("series", detail::axis_text(x, "name"), detail::axis_text(y, "value"));
+    Plot plot(label, "bars", names, ys, x, y);
+    Numbers numbers;
+    numbers.row("series", axis_text(x, "name"), axis_text(y, "value"));
     const double span = 0.8 / static_cast<double>(groups.size());
     for (std::size_t g = 0; g < groups.size(); ++g) {
         plot.open(g);
@@ -53,13 +54,13 @@ struct Histogram {
 
 inline std::string histogram(const Histogram& all) {
     constexpr double wanted_bins = 24;  // steps are rounded up, to 12 at the least
-    detail::Range xs;
+    Range xs;
     for (const auto& group : all.groups)
         for (const double value : group) xs.add(value);
     if (xs.empty()) return {};
     // Equal values, but for rounding, get one bin around their size.
     const double size = std::max(std::abs(xs.low), std::abs(xs.high)), range = xs.high - xs.low;
-    double width = range > 1e-9 * size ? detail::nice_step(range, wanted_bins) : size > 1e-200 ? size / 10 : 1;
+    double width = range > 1e-9 * size ? nice_step(range, wanted_bins) : size > 1e-200 ? size / 10 : 1;
     if (all.x.integers) width = std::max(width, 1.0);
     const bool equal = !(range > 1e-9 * size);
     const double first = equal ? xs.low / width - 0.5 : std::floor(xs.low / width + 1e-9);
@@ -73,14 +74,14 @@ inline std::string histogram(const Histogram& all) {
         return std::min(bins - 1, static_cast<std::size_t>(bin));
     };
     std::vector<std::vector<std::size_t>> counts(all.groups.size(), std::vector<std::size_t>(bins));
-    detail::Range ys{0, 1};
+    Range ys{0, 1};
     for (std::size_t g = 0; g < all.groups.size(); ++g)
         for (const double value : all.groups[g])
             if (std::isfinite(value)) ys.add(static_cast<double>(++counts[g][bin_of(value)]));
     const auto edge = [&](std::size_t bin) { return (first + static_cast<double>(bin)) * width; };
-    detail::Plot plot(all.label, "bars", {edge(0), edge(bins)}, ys, all.x, {.title = all.counted, .integers = true});
-    detail::Numbers numbers;
-    numbers.row("series", "from " + detail::axis_text(all.x, "x"), "to", all.counted);
+    Plot plot(all.label, "bars", {edge(0), edge(bins)}, ys, all.x, {.title = all.counted, .integers = true});
+    Numbers numbers;
+    numbers.row("series", "from " + axis_text(all.x, "x"), "to", all.counted);
     const double span = width / static_cast<double>(all.groups.size());
     for (std::size_t g = 0; g < counts.size(); ++g) {
         plot.open(g);
@@ -89,9 +90,9 @@ inline std::string histogram(const Histogram& all) {
             numbers.row(all.names[g], edge(b), edge(b + 1), count);
             if (counts[g][b] == 0) continue;
             plot.bar({edge(b) + span * (static_cast<double>(g) + 0.5), count, all.colours[g],
-                      detail::cat(all.names[g], all.names[g].empty() ? "" : ": ", detail::digits(counts[g][b]), " ",
-                                  all.counted, " from ", detail::rounded(edge(b), 6), " to ",
-                                  detail::rounded(edge(b + 1), 6), all.x.unit.empty() ? "" : " ", all.x.unit)},
+                      cat(all.names[g], all.names[g].empty() ? "" : ": ", digits(counts[g][b]), " ",
+                                  all.counted, " from ", rounded(edge(b), 6), " to ",
+                                  rounded(edge(b + 1), 6), all.x.unit.empty() ? "" : " ", all.x.unit)},
                      span);
         }
         plot.close();
@@ -105,8 +106,6 @@ struct Violin {
     std::size_t colour;
     std::vector<double> values;  // those that are not finite are left out
 };
-
-namespace detail {
 
 // A Gaussian kernel with Silverman's bandwidth, 0.9 min(sd, IQR / 1.34) n^(-1/5), cut at the extremes.
 inline Outline outline_of(const std::vector<double>& finite) {
@@ -136,27 +135,25 @@ inline Outline outline_of(const std::vector<double>& finite) {
     return out;
 }
 
-}  // namespace detail
-
 inline std::string violin_chart(std::string_view label, const Axis& x, const Axis& y, const std::vector<Violin>& all) {
-    detail::Range ys;
+    Range ys;
     std::vector<std::string> names;
     for (const auto& violin : all) {
         names.push_back(violin.name);
         for (const double value : violin.values) ys.add(value);
     }
     if (ys.empty()) return {};
-    detail::Plot plot(label, "violins", names, ys, x, detail::drawable(y, ys));
-    detail::Numbers numbers;
-    numbers.row("violin", detail::axis_text(y, "value"));
+    Plot plot(label, "violins", names, ys, x, drawable(y, ys));
+    Numbers numbers;
+    numbers.row("violin", axis_text(y, "value"));
     for (std::size_t i = 0; i < all.size(); ++i) {
         std::vector<double> finite;
         std::ranges::copy_if(all[i].values, std::back_inserter(finite), [](double v) { return std::isfinite(v); });
         plot.open(i);
         if (!finite.empty())
-            plot.violin(detail::outline_of(finite), static_cast<double>(i) + 0.5, all[i].colour, all[i].text);
+            plot.violin(outline_of(finite), static_cast<double>(i) + 0.5, all[i].colour, all[i].text);
         plot.close();
-        for (std::size_t k = 0; k < finite.size(); k += detail::stride_of(finite.size(), most_points))
+        for (std::size_t k = 0; k < finite.size(); k += stride_of(finite.size(), most_points))
             numbers.row(all[i].name, finite[k]);
     }
     return plot.finish(&numbers);
@@ -169,8 +166,8 @@ struct HeatMap {
     std::vector<std::string> names{}, rows{};
     std::vector<std::vector<double>> columns{};
 
-    detail::Range range() const {
-        detail::Range all;
+    Range range() const {
+        Range all;
         for (const auto& column : columns)
             for (const double value : column) all.add(value);
         return all;
@@ -178,7 +175,6 @@ struct HeatMap {
 };
 
 inline std::string heat_map(const HeatMap& map) {
-    using namespace detail;
     constexpr std::size_t most_cells = 6000;
     const Range range = map.range();
     const double most = range.empty() ? 0 : std::max(std::abs(range.low), std::abs(range.high));
@@ -252,8 +248,6 @@ struct Timeline {
     std::vector<Span> spans{};
 };
 
-namespace detail {
-
 // Neighbours in a row that lie closer than `gap` seconds become one, whose seconds are the sum of theirs.
 struct Drawn {
     Timeline::Span span;
@@ -277,10 +271,7 @@ inline std::vector<Drawn> joined(std::vector<Timeline::Span> spans, double gap) 
     return out;
 }
 
-}  // namespace detail
-
 inline std::string timeline(Timeline all) {
-    using namespace detail;
     Range xs{0, 0};
     for (const auto& span : all.spans) xs.add(span.begin + span.seconds);
     if (all.rows.empty() || xs.high <= 0) return {};
@@ -329,4 +320,4 @@ inline std::string timeline(Timeline all) {
     return out;
 }
 
-}  // namespace tessera::report
+}  // namespace lab::page

@@ -17,9 +17,11 @@
 #include <vector>
 
 #include <tessera/core/view.hpp>
-#include <tessera/report/text.hpp>
+#include <tessera/report/extra.hpp>
 
-namespace tessera::report {
+#include "text.hpp"
+
+namespace lab::page {
 
 struct Point {
     double x, y;
@@ -35,20 +37,12 @@ struct Series {
     std::vector<Point> low{}, high{};  // the limits of a shaded band around it, or none
 };
 
-struct Axis {
-    std::string title{}, unit{};
-    bool from_zero = false, logarithmic = false, integers = false;
-    double margin = 0;  // room before the first value and behind the last, without ticks; of a plain axis
-};
-
 // A dot or a bar with what a pointer on it shows.
 struct Mark {
     double x, y;
     std::size_t colour;
     std::string text;
 };
-
-namespace detail {
 
 struct Range {
     double low = HUGE_VAL, high = -HUGE_VAL;
@@ -106,7 +100,8 @@ inline std::size_t stride_of(std::size_t count, std::size_t most) {
 // From values to places along one side of the drawing.
 class Scale {
 public:
-    Scale(Range range, const Axis& axis, bool snap, double wanted, double from, double to)
+    // The margin is room before the first value and behind the last, without ticks; of a plain axis.
+    Scale(Range range, const Axis& axis, bool snap, double wanted, double from, double to, double margin = 0)
         : from_(from), to_(to), log_(axis.logarithmic) {
         if (range.empty()) range = {0, 1};
         if (axis.from_zero) range.add(0);
@@ -119,7 +114,7 @@ public:
         constexpr double tiny = 1e-290;
         if (range.high - range.low <= std::max(tiny, 1e-9 * std::max(std::abs(range.low), std::abs(range.high)))) {
             const double share = 0.05 * std::abs(range.high);
-            const double pad = axis.margin > 0 ? 0 : axis.integers || share < tiny ? 1 : share;
+            const double pad = margin > 0 ? 0 : axis.integers || share < tiny ? 1 : share;
             range = {range.low == 0 && axis.from_zero ? 0 : range.low - pad, range.high + pad};
         }
         double step = range.high > range.low ? nice_step(range.high - range.low, wanted) : 1;
@@ -127,7 +122,7 @@ public:
         low_ = snap ? std::floor(range.low / step + 1e-9) * step : range.low;
         high_ = snap ? std::ceil(range.high / step - 1e-9) * step : range.high;
         ticks_ = linear_ticks(low_, high_, step);
-        low_ -= axis.margin, high_ += axis.margin;
+        low_ -= margin, high_ += margin;
     }
     // Slots of width one, each under its name.
     Scale(const std::vector<std::string>& names, double from, double to)
@@ -211,8 +206,9 @@ class Plot {
 public:
     static constexpr double width = 480, height = 296, left = 56, right = 466, top = 28, bottom = 250;
 
-    Plot(std::string_view label, std::string_view kind, Range x_range, Range y_range, const Axis& x, const Axis& y)
-        : x_(x_range, x, false, 6, left, right), y_(y_range, y, true, 5, bottom, top) {
+    Plot(std::string_view label, std::string_view kind, Range x_range, Range y_range, const Axis& x, const Axis& y,
+         double x_margin = 0)
+        : x_(x_range, x, false, 6, left, right, x_margin), y_(y_range, y, true, 5, bottom, top) {
         frame(label, kind, x, y);
         out_ += "<g class=\"frame\">";
         for (const auto& tick : x_.ticks()) {
@@ -377,11 +373,9 @@ inline Axis drawable(Axis axis, const Range& range) {
     return axis;
 }
 
-}  // namespace detail
-
 // Empty when no series has a finite point.
 inline std::string line_chart(std::string_view label, const Axis& x, const Axis& y, const std::vector<Series>& all) {
-    detail::Range xs, ys;
+    Range xs, ys;
     for (const auto& series : all)
         for (const auto& point : series.points)
             if (std::isfinite(point.y)) xs.add(point.x), ys.add(point.y);
@@ -389,7 +383,7 @@ inline std::string line_chart(std::string_view label, const Axis& x, const Axis&
         for (const auto* limit : {&series.low, &series.high})
             for (const auto& point : *limit) ys.add(point.y);
     if (xs.empty()) return {};
-    detail::Plot plot(label, "lines", xs, ys, detail::drawable(x, xs), detail::drawable(y, ys));
+    Plot plot(label, "lines", xs, ys, drawable(x, xs), drawable(y, ys));
     for (std::size_t i = 0; i < all.size(); ++i) plot.add(all[i], i);
     return plot.finish();
 }
@@ -397,19 +391,19 @@ inline std::string line_chart(std::string_view label, const Axis& x, const Axis&
 // One group of marks per legend entry, with the entry's name; each group keeps at most 2000 of its marks, evenly taken.
 inline std::string dot_chart(std::string_view label, const Axis& x, const Axis& y,
                              const std::vector<std::vector<Mark>>& groups, const std::vector<std::string>& names) {
-    detail::Range xs, ys;
+    Range xs, ys;
     for (const auto& group : groups)
         for (const auto& mark : group) xs.add(mark.x), ys.add(mark.y);
     if (ys.empty()) return {};
-    const Axis x_axis = detail::drawable(x, xs);
+    const Axis x_axis = drawable(x, xs);
     // Dots at the very edge would be cut by the frame.
     if (!x_axis.logarithmic) xs = {xs.low - 0.02 * (xs.high - xs.low), xs.high + 0.02 * (xs.high - xs.low)};
-    detail::Plot plot(label, "dots", xs, ys, x_axis, detail::drawable(y, ys));
-    detail::Numbers numbers;
-    numbers.row("series", detail::axis_text(x, "x"), detail::axis_text(y, "y"));
+    Plot plot(label, "dots", xs, ys, x_axis, drawable(y, ys));
+    Numbers numbers;
+    numbers.row("series", axis_text(x, "x"), axis_text(y, "y"));
     for (std::size_t g = 0; g < groups.size(); ++g) {
         plot.open(g);
-        const std::size_t stride = detail::stride_of(groups[g].size(), most_points);
+        const std::size_t stride = stride_of(groups[g].size(), most_points);
         for (std::size_t i = 0; i < groups[g].size(); i += stride) {
             plot.dot(groups[g][i]);
             numbers.row(names[g], groups[g][i].x, groups[g][i].y);
@@ -422,15 +416,13 @@ inline std::string dot_chart(std::string_view label, const Axis& x, const Axis& 
 // Bars of width `span` around their x that stand on zero.
 inline std::string bar_chart(std::string_view label, const Axis& x, const Axis& y, const std::vector<Mark>& marks,
                              double span) {
-    detail::Range xs, ys;
+    Range xs, ys;
     for (const auto& mark : marks) xs.add(mark.x), ys.add(mark.y);
     if (ys.empty()) return {};
     ys.add(0);
-    Axis across = x;
-    across.margin = span / 2;
-    detail::Plot plot(label, "bars", xs, ys, across, y);
-    detail::Numbers numbers;
-    numbers.row(detail::axis_text(x, "x"), detail::axis_text(y, "y"));
+    Plot plot(label, "bars", xs, ys, x, y, span / 2);
+    Numbers numbers;
+    numbers.row(axis_text(x, "x"), axis_text(y, "y"));
     plot.open(0);
     for (const auto& mark : marks) {
         plot.bar(mark, span);
@@ -440,4 +432,4 @@ inline std::string bar_chart(std::string_view label, const Axis& x, const Axis& 
     return plot.finish(&numbers);
 }
 
-}  // namespace tessera::report
+}  // namespace lab::page

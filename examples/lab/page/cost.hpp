@@ -11,14 +11,15 @@
 #include <vector>
 
 #include <tessera/report/analysis/cost.hpp>
-#include <tessera/report/html_extras.hpp>
-#include <tessera/report/html_figures.hpp>
 #include <tessera/report/record.hpp>
-#include <tessera/report/svg.hpp>
-#include <tessera/report/svg_categories.hpp>
-#include <tessera/report/text.hpp>
 
-namespace tessera::report::detail {
+#include "categories.hpp"
+#include "extras.hpp"
+#include "figures.hpp"
+#include "svg.hpp"
+#include "text.hpp"
+
+namespace lab::page {
 
 // Whether two curves would hide each other: nowhere apart by more than half a percent of the largest value.
 inline bool alike(const Series& a, const Series& b) {
@@ -198,4 +199,4 @@ inline std::string phases_figure(const Runs& runs) {
                   legend, timeline(std::move(all)), "The phases of rounds were not recorded in this run.");
 }
 
-}  // namespace tessera::report::detail
+}  // namespace lab::page

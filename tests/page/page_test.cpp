@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include <tessera/report/html.hpp>
+#include <page/page.hpp>
 
 #include <cmath>
 #include <cstddef>
@@ -8,11 +8,13 @@
 
 #include <doctest/doctest.h>
 
-#include <report/page.hpp>
+#include <page/drawn.hpp>
+#include <page/svg.hpp>
 
-namespace html_test {
+namespace page_test {
 
 using namespace tessera::report;
+using lab::page::to_html;
 using page::count, page::figure, page::well_nested;
 
 namespace {
@@ -219,10 +221,10 @@ TEST_CASE("long runs and many clients are thinned, extremes kept") {
     for (auto& client : run.per_client) client.labels.clear();
     run.rounds[4321].seconds = 77;
     const std::string page = to_html({run}, "Long");
-    CHECK(points(figure(page, "accuracy")) <= 2 * most_points);
+    CHECK(points(figure(page, "accuracy")) <= 2 * lab::page::most_points);
     CHECK(figure(page, "seconds").find("4322,77 ") != std::string::npos);
-    CHECK(count(figure(page, "gain-size"), "<circle") <= 2 * most_points);
-    CHECK(points(figure(page, "gain-sorted")) <= most_points);
+    CHECK(count(figure(page, "gain-size"), "<circle") <= 2 * lab::page::most_points);
+    CHECK(points(figure(page, "gain-sorted")) <= lab::page::most_points);
     CHECK(count(figure(page, "data"), "<rect class=\"bar") <= 400);
     CHECK(page.size() < 2'000'000);
 }
@@ -242,7 +244,7 @@ TEST_CASE("values that are absent leave gaps, not nonsense") {
 }
 
 TEST_CASE("ticks fall on round numbers") {
-    using tessera::report::detail::linear_ticks, tessera::report::detail::nice_step;
+    using lab::page::linear_ticks, lab::page::nice_step;
     CHECK(nice_step(100, 5) == doctest::Approx(20));
     CHECK(nice_step(7, 5) == doctest::Approx(2));
     CHECK(nice_step(0.3, 5) == doctest::Approx(0.1));
@@ -255,7 +257,7 @@ TEST_CASE("ticks fall on round numbers") {
 }
 
 TEST_CASE("ticks too large for a prefix are powers of ten") {
-    using namespace detail;
+    using namespace lab::page;
     CHECK(linear_ticks(0, 4e20, 2e20)[2].label == "400E");
     CHECK(linear_ticks(0, 8e30, 2e30)[0].label == "0");
     CHECK(linear_ticks(0, 8e30, 2e30)[4].label == "8e+30");
@@ -270,17 +272,17 @@ TEST_CASE("ticks too large for a prefix are powers of ten") {
 
 TEST_CASE("equal values, one value and huge values have an axis") {
     for (const double value : {0.0, 1.0, -5.0, 1e-12, 1e18}) {
-        const std::vector<Series> one{{"a", 0, false, {{1, value}}}};
-        const std::vector<Series> two{{"a", 0, false, {{1, value}, {2, value}}}};
+        const std::vector<lab::page::Series> one{{"a", 0, false, {{1, value}}}};
+        const std::vector<lab::page::Series> two{{"a", 0, false, {{1, value}, {2, value}}}};
         for (const auto& series : {one, two}) {
-            const std::string chart = line_chart("c", {"x", ""}, {"y", ""}, series);
+            const std::string chart = lab::page::line_chart("c", {"x", ""}, {"y", ""}, series);
             CHECK(count(chart, "<line class=\"tick\"") >= 1);
             CHECK(count(chart, "<line class=\"tick\"") <= 12);
             CHECK(chart.find("nan") == std::string::npos);
             CHECK(chart.find("inf") == std::string::npos);
         }
     }
-    CHECK(line_chart("c", {"x", ""}, {"y", ""}, {{"a", 0, false, {{1, absent}}}}).empty());
+    CHECK(lab::page::line_chart("c", {"x", ""}, {"y", ""}, {{"a", 0, false, {{1, absent}}}}).empty());
 }
 
-}  // namespace html_test
+}  // namespace page_test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Figures of the report beyond its curves: distributions, the split, phases, bands over seeds, and the numbers that
 // every figure carries.
-#include <tessera/report/html.hpp>
+#include <page/page.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,14 +11,16 @@
 
 #include <doctest/doctest.h>
 
-#include <report/page.hpp>
+#include <page/categories.hpp>
+#include <page/drawn.hpp>
+#include <page/run_reader.hpp>
 #include <tessera/report/analysis/clients.hpp>
 #include <tessera/report/json.hpp>
-#include <tessera/report/json_reader.hpp>
 
-namespace html_figures_test {
+namespace figures_test {
 
 using namespace tessera::report;
+using lab::page::to_html;
 using page::count, page::figure, page::well_nested;
 
 namespace {
@@ -108,23 +110,23 @@ TEST_CASE("clients that have names are called by them, and the time of a round i
 }
 
 TEST_CASE("whole numbers begin a bin of their own, equal values have one bin") {
-    const Histogram whole{.label = "n",
+    const lab::page::Histogram whole{.label = "n",
                           .counted = "clients",
                           .x = {.integers = true},
                           .groups = {{1, 2, 2, 3}},
                           .names = {""},
                           .colours = {0}};
-    CHECK(count(histogram(whole), "<rect class=\"bar") == 3);
+    CHECK(count(lab::page::histogram(whole), "<rect class=\"bar") == 3);
     for (const double value : {0.0, 7.0, -3.0, 1e-250, 1e200}) {
-        const Histogram equal{
+        const lab::page::Histogram equal{
             .label = "n", .counted = "clients", .groups = {{value, value}}, .names = {""}, .colours = {0}};
-        const std::string drawn = histogram(equal);
+        const std::string drawn = lab::page::histogram(equal);
         CHECK(count(drawn, "<rect class=\"bar") == 1);
         CHECK(drawn.find("nan") == std::string::npos);
         CHECK(drawn.find("inf") == std::string::npos);
         if (value == 7) CHECK(rows(drawn)[1] == ",6.65,7.35,2");  // around the value, not from it on
     }
-    CHECK(histogram({.label = "n", .counted = "clients", .groups = {{absent}}, .names = {""}, .colours = {0}}).empty());
+    CHECK(lab::page::histogram({.label = "n", .counted = "clients", .groups = {{absent}}, .names = {""}, .colours = {0}}).empty());
 }
 
 TEST_CASE("a violin for each model, and several runs show what they serve") {
@@ -208,7 +210,7 @@ TEST_CASE("phases lie where they were, and neighbours are joined, none lost") {
 }
 
 TEST_CASE("phases survive JSON") {
-    const auto back = runs_from_json(to_json(some_run(1, 0.8)), "text");
+    const auto back = lab::runs_from_json(to_json(some_run(1, 0.8)), "text");
     REQUIRE(back.size() == 1);
     REQUIRE(back[0].rounds.at(2).phases.size() == 3);
     CHECK(back[0].rounds[2].phases[1].name == "merge");
@@ -409,7 +411,7 @@ TEST_CASE("a caption tells which rounds belong to which stage") {
 TEST_CASE("names under bars break at blanks and hyphens, into as many lines as there is room for") {
     const auto lines = [](const std::string& name, const Axis& x) {
         const std::vector<std::string> names{name, "b", "c", "d", "e", "f"};  // room for eight characters
-        const std::string chart = category_chart("c", names, x, {}, {{{0, 1, 0, ""}}}, {""});
+        const std::string chart = lab::page::category_chart("c", names, x, {}, {{{0, 1, 0, ""}}}, {""});
         std::vector<std::string> out;
         for (auto at = chart.find("class=\"middle\""); at != std::string::npos;
              at = chart.find("class=\"middle\"", at + 1)) {
@@ -538,4 +540,4 @@ TEST_CASE("a page refuses every request, its own script and style aside") {
     CHECK(policy < page.find("<script>"));
 }
 
-}  // namespace html_figures_test
+}  // namespace figures_test
