@@ -24,6 +24,7 @@
 
 #include "analyses.hpp"
 #include "methods.hpp"
+#include "metrics.hpp"
 #include "session.hpp"
 #include "settings.hpp"
 #include "shifts.hpp"
@@ -89,6 +90,9 @@ private:
         if (this->stage().tunes) tuned_ = served_with(this->stage().tune, "--stages, tune:", warm_start);
         const auto& examples = clients().pool().examples();
         Analyses<Me, Model>::check(options(), examples);
+        if (!global && options().measures("gradient"))
+            throw tessera::ConfigError("--metrics gradient: it is taken at the common model, and " + options().algorithm +
+                                       " has none");
         if (examples.targets && (options().hits || !options().shifts.empty()))
             throw tessera::ConfigError(std::string(options().hits ? "--hits" : "--shifts") +
                                        ": they count right answers, and real targets have none");
@@ -160,6 +164,14 @@ private:
             score.words = result.in_vocabulary(Average::pooled).value;
             score.words_unweighted = result.in_vocabulary(Average::unweighted).value;
         }
+        if (ModelMetrics more(options(), run.size(), run.setup().model.outputs()); more) {
+            tessera::detail::judge_models<W, tessera::Whom::all>(
+                run, executor_,
+                [&](tessera::Id k, const tessera::ClientData& data, tessera::detail::Predictor<float> predict) {
+                    more.judge(k, predict, *data.examples, tessera::detail::examples_of(data, S));
+                });
+            more.put(score);
+        }
         all.push_back(score);
     }
     tessera::Vec<Score> scores(std::uint8_t served) const override {
@@ -178,6 +190,10 @@ private:
             if constexpr (personal) score<Which::personal, SplitOf::validation>(run, served, all);
         }
         return all;
+    }
+    double gradient_norm() const override {
+        if constexpr (global) return lab::gradient_norm(run_.setup().model, model(), run_.data());
+        else return tessera::report::absent;
     }
     double coherence() const override { return Analyses<Me, Model>::coherence_of(run_, executor_); }
 

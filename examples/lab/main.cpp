@@ -111,6 +111,9 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--eval-every", o.evaluate_every, "Evaluate after every so many rounds");
     command.add_option("--eval-last", o.evaluate_last, "Only in the last so many rounds");
     command.add_option("--eval-also", said.also, "NAME=VALUE of tuning: every evaluation once more, served like this");
+    command.add_option("--metrics", o.metrics,
+                       "Beside accuracy and loss: auc, ece (calibration), gradient (its length, at the common model)")
+        ->delimiter(',');
     command.add_option("--analyse", o.analyse,
                        "clients, losses, memory, theory, coherence, ensemble, routing, masks: figures of the report")
         ->delimiter(',');

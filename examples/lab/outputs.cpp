@@ -168,9 +168,11 @@ void print_summary(const std::vector<RunRecord>& runs) {
     for (const auto& each : over_seeds(runs)) {
         const auto& e = each.mean;
         const bool of_text = e.metric == Metric::perplexity || e.metric == Metric::in_vocabulary;
-        const bool real = e.metric == Metric::r2 || e.metric == Metric::perplexity ||
+        const bool asked = e.metric == Metric::auc || e.metric == Metric::ece || e.metric == Metric::gradient_norm;
+        const bool real = e.metric == Metric::r2 || e.metric == Metric::perplexity || e.metric == Metric::gradient_norm ||
                           (e.metric == Metric::loss && tells_r2(runs));
-        if ((e.metric != Metric::accuracy && !real && !of_text) || e.split != SplitOf::test) continue;
+        if (e.metric != Metric::accuracy && !real && !of_text && !asked) continue;
+        if (e.split != SplitOf::test && e.metric != Metric::gradient_norm) continue;
         if (e.pick == Pick::mean_last(1)) continue;  // the last round, which has its line
         const double scale = real ? 1 : 100;
         std::printf(real ? "%8.4f" : "%6.2f %%", scale * e.value.get());
@@ -178,6 +180,9 @@ void print_summary(const std::vector<RunRecord>& runs) {
         const char* what = e.metric == Metric::in_vocabulary ? "of words, "
                            : e.metric == Metric::perplexity  ? "perplexity, "
                            : e.metric == Metric::r2          ? "R2, "
+                           : e.metric == Metric::auc         ? "AUC, "
+                           : e.metric == Metric::ece         ? "calibration error, "
+                           : e.metric == Metric::gradient_norm ? "length of the gradient, "
                            : real                            ? "loss, "
                                                              : "";
         std::printf("  %s%s\n", what, in_words(e).c_str());

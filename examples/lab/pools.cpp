@@ -307,7 +307,11 @@ ReadPool read_csv(Source& source) {
     const auto remark = [&](const std::string& what) { pool.remarks.append("; ").append(what); };
     if (!table.worded.empty()) {
         std::string names;
-        for (const auto& column : table.worded) names.append(names.empty() ? "" : ", ").append(column);
+        for (std::size_t c = 0; c < table.worded.size(); ++c) {
+            names.append(names.empty() ? "" : ", ").append(table.worded[c]);
+            if (const auto numbers = table.numbers_among[c]; numbers > 0)
+                names += " (" + std::to_string(numbers) + " of its values are numbers)";
+        }
         remark("columns of words, a feature for each word: " + names);
     }
     if (table.dropped > 0) remark(std::to_string(table.dropped) + " lines with a missing value left out");

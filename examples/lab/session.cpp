@@ -16,6 +16,7 @@
 #include <tessera/version.hpp>
 
 #include "interrupt.hpp"
+#include "metrics.hpp"
 #include "outputs.hpp"
 #include "progress.hpp"
 #include "provenance.hpp"
@@ -30,14 +31,15 @@ using tessera::report::Setting;
 const std::string not_known = "not known";
 
 // All of them, or of many the first few and a hash of all.
-std::string numbers_in_words(const std::vector<float>& numbers) {
+template <class T>
+std::string numbers_in_words(const std::vector<T>& numbers) {
     constexpr std::size_t most = 64, told = 8;
     std::string text;
     const std::size_t shown = numbers.size() > most ? told : numbers.size();
     for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? " " : "") + tessera::detail::text_of(numbers[i]);
     if (shown == numbers.size()) return text;
     tessera::Hasher h;
-    h.bytes(numbers.data(), numbers.size() * sizeof(float));
+    h.bytes(numbers.data(), numbers.size() * sizeof(T));
     return text + " ... (" + std::to_string(numbers.size()) + " numbers, hash " + h.finish().hex().substr(0, 16) + ")";
 }
 
@@ -197,6 +199,7 @@ Session::Session(Stage stage, Configuration of_method, const Task& task, const t
     configuration_.insert(configuration_.end(), task.facts.begin(), task.facts.end());
     if (stage_.last) notes_ = task.notes;
     notes_.insert(notes_.end(), stage_.notes.begin(), stage_.notes.end());
+    check_metrics(options(), population_.pool().examples());
     if (*options().per_round > clients_.size())
         throw ConfigError("--per-round is " + std::to_string(*options().per_round) + ", but there are only " +
                           std::to_string(clients_.size()) + " clients");
@@ -206,6 +209,7 @@ Session::Session(Stage stage, Configuration of_method, const Task& task, const t
     name_ += "kernels=" + std::string(tessera::kernels::active_name()) + "\n";
     // A checkpoint holds the evaluations so far, under this name.
     name_ += "--eval-also=" + in_words(options().evaluate_also) + "\n";
+    if (!options().metrics.empty()) name_ += "--metrics=" + joined(options().metrics) + "\n";
     if (!warm_start.empty()) {
         tessera::Hasher h;
         h.bytes(warm_start.data(), warm_start.size() * sizeof(float));
@@ -264,7 +268,8 @@ Line Session::judged_round() {
         line.scores = traced_scores(as_set);
         if (!o.evaluate_also.empty())
             for (const auto& s : traced_scores(also)) line.scores.push_back(s);
-        if (o.analyses("coherence")) line.coherence = coherence();
+        if (o.analyses("coherence")) line.measured.coherence = coherence();
+        if (o.measures("gradient")) line.measured.gradient_norm = gradient_norm();
         return line;
     } catch (const std::exception& e) {
         stopped_ =
@@ -333,7 +338,7 @@ void Session::resume(const tessera::CheckpointDirectory& checkpoints) {
                           std::to_string(rounds_done()) + " already; a run can be made longer, not shorter");
     history_ = tessera::decode<History>(resumed->notes);
     for (auto& line : history_.lines)  // a shorter run judged its last round, which this one may pass by
-        if (!o.evaluates_after(static_cast<std::size_t>(line.round))) line.scores.clear(), line.coherence = tessera::report::absent;
+        if (!o.evaluates_after(static_cast<std::size_t>(line.round))) line.scores.clear(), line.measured = {};
     for (const auto& why : resumed->refused) {
         notes_.push_back("refused: " + why);
         std::fprintf(stderr, "tessera-lab: %s; using the checkpoint before it\n", why.c_str());
@@ -342,6 +347,22 @@ void Session::resume(const tessera::CheckpointDirectory& checkpoints) {
         std::fprintf(stderr, "%s%sresumed after round %zu\n", stage_.name.c_str(), stage_.name.empty() ? "" : ": ",
                      rounds_done());
 }
+
+namespace {
+tessera::report::Evaluation gradient_evaluation(double length, const std::string& stage) {
+    using namespace tessera::report;
+    return {.model = Which::global,
+            .when = When::before,
+            .on = On::union_of_clients(),
+            .split = SplitOf::train,
+            .clients = Whom::all,
+            .pick = Pick::last(),
+            .average = Average::pooled,
+            .metric = Metric::gradient_norm,
+            .stage = stage,
+            .value = length};
+}
+}  // namespace
 
 tessera::report::RoundRecord Session::record_of(const Line& l) const {
     tessera::report::RoundRecord record{.round = stage_.rounds_before + static_cast<std::size_t>(l.round),
@@ -362,6 +383,7 @@ tessera::report::RoundRecord Session::record_of(const Line& l) const {
     for (const auto& s : l.scores)
         for (auto& e : evaluations_of(s, tessera::report::Pick::last(), tag(s.served)))
             record.evaluations.push_back(std::move(e));
+    if (std::isfinite(l.measured.gradient_norm)) record.evaluations.push_back(gradient_evaluation(l.measured.gradient_norm, tag(as_set)));
     const auto timed = std::ranges::lower_bound(phases_, l.round, {}, [](const auto& each) { return each.first; });
     if (timed != phases_.end() && timed->first == l.round) record.phases = timed->second;
     return record;
@@ -386,6 +408,10 @@ tessera::report::RunRecord Session::record() const {
         record.provenance.emplace_back("normalise_shift", numbers_in_words(reading_.shift));
         record.provenance.emplace_back("normalise_scale", numbers_in_words(reading_.scale));
     }
+    if (!reading_.target_shift.empty()) {
+        record.provenance.emplace_back("target_shift", numbers_in_words(reading_.target_shift));
+        record.provenance.emplace_back("target_scale", numbers_in_words(reading_.target_scale));
+    }
     record.set("threads", options().threads);
     record.set("data_fingerprint", fingerprints_.data);
     record.set("dealt_fingerprint", fingerprints_.dealt);
@@ -399,9 +425,9 @@ tessera::report::RunRecord Session::record() const {
         visits += line.trained;
         diverged += line.diverged;
         record.rounds.push_back(record_of(line));
-        if (std::isnan(line.coherence)) continue;
+        if (std::isnan(line.measured.coherence)) continue;
         measured_at.push_back(static_cast<double>(record.rounds.back().round));
-        measured.push_back(line.coherence);
+        measured.push_back(line.measured.coherence);
     }
     if (!measured.empty()) record.add(analysis::coherence_curve(measured_at, measured));
     if (diverged > 0)
@@ -412,6 +438,8 @@ tessera::report::RunRecord Session::record() const {
     };
     if (!history_.lines.empty())
         for (const auto& s : history_.lines.back().scores) add(evaluations_of(s, Pick::last(), tag(s.served)));
+    if (!history_.lines.empty() && std::isfinite(history_.lines.back().measured.gradient_norm))
+        add({gradient_evaluation(history_.lines.back().measured.gradient_norm, tag(as_set))});
     const std::size_t several = std::min<std::size_t>(10, evaluated_rounds(history_));
     for (const auto& s : mean_of_last(history_, several))
         add(evaluations_of(s, Pick::mean_last(several), tag(s.served)));

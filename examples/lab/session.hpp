@@ -94,6 +94,7 @@ protected:
     virtual Line next_round() = 0;
     virtual tessera::Vec<Score> scores(std::uint8_t served) const = 0;
     virtual double coherence() const = 0;
+    virtual double gradient_norm() const = 0;
     virtual void keep_states_in(const std::string& directory, bool anew) = 0;
     virtual void save(const tessera::CheckpointDirectory& to, const std::string& name,
                       const tessera::Bytes& notes) const = 0;

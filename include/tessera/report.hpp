@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/report/analysis/auc.hpp>
+#include <tessera/report/analysis/calibration.hpp>
 #include <tessera/report/analysis/class_loss.hpp>
 #include <tessera/report/analysis/clients.hpp>
 #include <tessera/report/analysis/coherence_curve.hpp>

@@ -50,7 +50,7 @@ LIBRARIES = {
     "cuda": r"(cublas_v2|cusparse|cuda_runtime_api)\.h$",
     "json": r"nlohmann/",
     "simd": r"(\w*intrin|cpuid|arm_neon|arm_sve|arm_acle)\.h$",
-    "posix": r"(unistd|fcntl|dirent|sys/\w+)\.h$",
+    "posix": r"(unistd|fcntl|dirent|poll|sys/\w+)\.h$",
 }
 
 # Heavy headers that every user of a policy would pay for, in rooms that everybody includes.

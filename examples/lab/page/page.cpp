@@ -26,6 +26,14 @@
 namespace lab::page {
 namespace {
 
+// Curves of what is only there where --metrics asks for it.
+struct Asked {
+    std::string_view id, title;
+    Metric metric;
+    Axis axis;
+    double scale;
+};
+
 class Page {
 public:
     Page(const std::vector<RunRecord>& runs, std::string_view title, const std::vector<Extra>& across)
@@ -58,6 +66,12 @@ public:
             out_ += curves(runs_, "in-vocabulary", "Accuracy of words over rounds", Metric::in_vocabulary,
                            {"accuracy of words", "%"}, 100);
         }
+        for (const auto& [id, title, metric, axis, scale] :
+             {Asked{"auc", "Area under the ROC curve over rounds", Metric::auc, {"AUC", "%"}, 100},
+              Asked{"ece", "Calibration error over rounds", Metric::ece, {"ECE", "%"}, 100},
+              Asked{"gradient", "Length of the gradient over rounds", Metric::gradient_norm, {"length"}, 1}})
+            if (std::ranges::any_of(runs_.all, [&, what = metric](const RunRecord& run) { return has(run, what); }))
+                out_ += curves(runs_, id, title, metric, axis, scale);
         out_ += training_loss(runs_);
         const bool gains = std::ranges::any_of(runs_.all, [](const RunRecord& run) { return !gains_of(run).empty(); });
         put(out_, "</div>\n<h2>What personalization does to each client</h2>\n");
