@@ -5,6 +5,7 @@
 #include <string>
 
 #include <tessera/data/pool.hpp>
+#include <tessera/io/csv.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/report/json.hpp>
@@ -12,13 +13,9 @@
 #include <tessera/sample/uniform.hpp>
 
 #include "tutorial_camps.hpp"
-#include "tutorial_gardens.hpp"
 
 int main() {
-    const Gardens mine = read_gardens();
-    const data::Pool pool{.examples = data::Dataset::own(mine.rows, mine.labels, 2),  // two classes
-                          .clients = mine.names,
-                          .client_of = mine.garden_of};
+    const data::Pool pool = io::read_csv("docs/snippets/gardens.csv", {.label = "water", .client = "garden"}).pool;
     const auto net = nn::mlp({4, 8, 2});
     const Camps method{.local = {.rate = 0.1}, .epochs = 2};
     Federation<Camps, nn::Network<float>> run{net, pool.federated({.seed = 1}), method, {.seed = 1, .batch = 10}};

@@ -28,6 +28,7 @@
 #include "interrupt.hpp"
 #include "methods.hpp"
 #include "outputs.hpp"
+#include "page/run_reader.hpp"
 #include "runs.hpp"
 #include "settings.hpp"
 #include "stages.hpp"
