@@ -3,8 +3,8 @@
 //
 //   ece = sum_b |B_b|/n | right(B_b)/|B_b| - confidence(B_b)/|B_b| |      15 bins of equal width over (0, 1]
 //
-// Confidence is the largest probability. Of few examples the number is too large: an empty deviation of a bin is still
-// one; pooled over clients it is of all examples in the same bins, which are those of different models then.
+// Confidence is the largest probability. Of few examples the number comes out too large, for chance alone is a deviation
+// too. Pooled over clients all examples share the bins, whichever model answered.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@ struct Calibration {
     std::size_t n = 0;
 
     void add(double sure, bool hit) {
-        const double place = std::ceil(sure * static_cast<double>(bins)) - 1;  // the bin that ends at or above it
+        // The bin that ends at or above it; what is no number makes the error none.
+        const double place = std::isfinite(sure) ? std::ceil(sure * static_cast<double>(bins)) - 1 : 0;
         const auto b = static_cast<std::size_t>(std::clamp(place, 0.0, static_cast<double>(bins - 1)));
         confidence[b] += sure;
         right[b] += hit ? 1 : 0;
