@@ -301,7 +301,7 @@ def metrics(program, folder):
     """AUC, calibration and the gradient's length where they are asked for: in every evaluated round, at the end, in comparisons."""
     def run(name, *more):
         out = folder / f"{name}.json"
-        said = ran(lab(program, *SMALL, "--rounds", "6", "--json", out, *more)).stdout
+        said = ran(lab(program, *SMALL[:-1], "6", "--json", out, *more)).stdout
         return said, json.loads(out.read_text())
 
     said, told = run("measured", "--algorithm", "fedavg-ft", "--metrics", "auc,ece,gradient")
@@ -334,7 +334,7 @@ def metrics(program, folder):
     for more, words in ((["--metrics", "acu"], "did you mean auc?"), (["--metrics", "speed"], "there are auc, ece and gradient"),
                         (["--metrics", "gradient", "--algorithm", "local"], "local has none"),
                         (["--metrics", "auc", "--data", f"csv:{prices},target=price", "--partition", "iid"], "it needs classes")):
-        result = lab(program, *SMALL, *more)
+        result = lab(program, "run", *([] if "--data" in more else SMALL[1:3]), "--clients", "6", "--per-round", "3", "--rounds", "2", *more)
         expect(result.returncode == 2 and words in result.stderr, f"{more}: {result.stderr}")
 
 
