@@ -326,7 +326,7 @@ inline std::string curves(const Runs& runs, std::string_view id, std::string_vie
                 if (const auto* e = leading(round.evaluations, model, metric); e && (!best || rank(*e) < rank(*best)))
                     best = e;
             if (!best) {
-                if (one)
+                if (one && metric != Metric::gradient_norm)  // which no personal model has
                     more = has(*group.runs[0], model) ? cat(" No ", word(metric), " of the ", word(model), " model.")
                                                       : cat(" No ", word(model), " model in this run.");
                 continue;

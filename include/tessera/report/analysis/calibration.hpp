@@ -3,8 +3,8 @@
 //
 //   ece = sum_b |B_b|/n | right(B_b)/|B_b| - confidence(B_b)/|B_b| |      15 bins of equal width over (0, 1]
 //
-// Confidence is the largest probability. Of few examples the number comes out too large, for chance alone is a deviation
-// too. Pooled over clients all examples share the bins, whichever model answered.
+// Confidence is the largest probability. Of few examples the number comes out too large, for chance alone is a
+// deviation too. Pooled over clients all examples share the bins, whichever model answered.
 #pragma once
 
 #include <algorithm>
