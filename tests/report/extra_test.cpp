@@ -2,6 +2,7 @@
 #include <tessera/report/extra.hpp>
 
 #include <cmath>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -58,6 +59,12 @@ std::vector<Extra> one_of_each() {
              .kind = Kind::table,
              .categories = {"row"},
              .series = {{.name = "number", .y = {0.125}}, {.name = "text", .y = {absent}, .texts = {"as it is"}}}}};
+}
+
+std::size_t count(std::string_view text, std::string_view part) {
+    std::size_t found = 0;
+    for (auto at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) ++found;
+    return found;
 }
 
 RunRecord run_with(const std::vector<Extra>& extras) {
