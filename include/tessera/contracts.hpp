@@ -2,6 +2,7 @@
 // The contracts: model, rule, fold, method, plan, executor, and the values between them.
 #pragma once
 
+#include <tessera/contracts/adder.hpp>
 #include <tessera/contracts/capabilities.hpp>
 #include <tessera/contracts/codec.hpp>
 #include <tessera/contracts/context.hpp>

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -103,18 +104,19 @@ struct Left {
     std::vector<float> all;
     Fingerprint state;
     std::vector<RoundReport> reports;
-    std::size_t products = 0, sparse_products = 0;
+    std::size_t products = 0, sparse_products = 0, sums = 0;  // on the device
 };
 template <class Me, class M, class E>
-Left left_by(const M& net, const Me& method, const E& executor, std::size_t rounds = 5) {
-    Federation<Me, M> run(net, pictures(), method, settings);
+Left left_by(const M& net, const Me& method, const E& executor, std::size_t rounds = 5, const Settings& how = settings) {
+    Federation<Me, M> run(net, pictures(), method, how);
     Left left;
-    const std::size_t before = standin::products(), sparse = standin::sparse_products();
+    const std::size_t before = standin::products(), sparse = standin::sparse_products(), sums = standin::launches("mean_rows");
     run.run(rounds, sampler, executor, [&](const RoundReport& r) { left.reports.push_back(r); });
     left.all = all_numbers(run);
     left.state = run.fingerprint();
     left.products = standin::products() - before;
     left.sparse_products = standin::sparse_products() - sparse;
+    left.sums = standin::launches("mean_rows") - sums;
     return left;
 }
 
@@ -130,7 +132,10 @@ inline bool says_nothing(const Left& left) {
 
 struct Fresh {
     Fresh() { standin::reset(); }
-    ~Fresh() { standin::reset(); }
+    ~Fresh() {
+        for (const auto& f : standin::faults()) std::fprintf(stderr, "the stand-in: %s\n", f.c_str());
+        standin::reset();
+    }
 };
 
 }  // namespace cohorts

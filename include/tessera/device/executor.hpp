@@ -21,10 +21,12 @@
 #include <thread>
 #include <vector>
 
+#include <tessera/contracts/adder.hpp>
 #include <tessera/contracts/descender.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/function_ref.hpp>
 #include <tessera/core/offers.hpp>
+#include <tessera/device/fold.hpp>
 #include <tessera/device/runtime.hpp>
 #include <tessera/device/session.hpp>
 
@@ -33,8 +35,15 @@ namespace tessera::device::detail {
 // One wave: visits on threads, of which at most so many run at a time, and who waits for whom.
 class Wave {
 public:
-    Wave(Session* session, std::size_t room, double sparse_below, std::size_t visits, std::size_t at_once)
-        : session_(session), room_(room), sparse_below_(sparse_below), seats_(visits), free_(at_once), live_(visits) {}
+    Wave(Session* session, TrainedRows& rows, std::size_t room, double sparse_below, std::size_t visits,
+         std::size_t at_once)
+        : session_(session),
+          rows_(rows),
+          room_(room),
+          sparse_below_(sparse_below),
+          seats_(visits),
+          free_(at_once),
+          live_(visits) {}
 
     // Of visit `seat`, from its own thread.
     template <class Body>
@@ -45,6 +54,7 @@ public:
             DoubleStays doubles(session_);
             const Descender<float>::Use use(session_ ? &walks : nullptr);
             const Descender<double>::Use other(session_ ? &doubles : nullptr);
+            const Adder<float>::Use sums(session_ ? &rows_ : nullptr);
             body();
         } catch (...) {
             seats_[seat].failure = std::current_exception();
@@ -64,7 +74,7 @@ public:
                 if (s.request) all.push_back(s.request);
             hold.unlock();
             try {
-                session_->walk(all, room_, sparse_below_);
+                session_->walk(all, room_, sparse_below_, rows_);
             } catch (...) {
                 for (Request* r : all)
                     if (!r->taken) r->failure = std::current_exception();
@@ -159,6 +169,7 @@ private:
     }
 
     Session* session_;
+    TrainedRows& rows_;
     std::size_t room_;
     double sparse_below_;
     std::mutex lock_;
@@ -201,10 +212,11 @@ struct Device {
 private:
     void run(std::size_t tasks, FunctionRef<void(std::size_t task, std::size_t worker)> body) const {
         const std::size_t at_once = threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
+        device::TrainedRows rows(session->device());
         for (std::size_t begin = 0; begin < tasks; begin += wave) {
             const std::size_t n = std::min(wave, tasks - begin);
             device::Session* const lent = session->ready(precision) ? session.get() : nullptr;
-            device::detail::Wave together(lent, patches, sparse_below, n, at_once);
+            device::detail::Wave together(lent, rows, patches, sparse_below, n, at_once);
             {
                 std::vector<std::jthread> visits;
                 visits.reserve(n);
@@ -220,7 +232,9 @@ private:
                 if (refused) std::rethrow_exception(refused);
             }
             if (const auto failure = together.failure()) std::rethrow_exception(failure);
+            rows.sent();
         }
+        if (const auto why = rows.remark(); !why.empty()) session->stays(why);
     }
 };
 

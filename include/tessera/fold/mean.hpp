@@ -12,7 +12,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <utility>
 
+#include <tessera/contracts/adder.hpp>
 #include <tessera/contracts/fold.hpp>
 #include <tessera/core/crew.hpp>
 #include <tessera/core/offers.hpp>
@@ -26,7 +28,7 @@ struct Mean {
 
     template <class R>
     struct Sum {
-        Vec<double> values;
+        SumValues values;
         double total = 0;    // sum of weight / largest
         double largest = 0;  // 0: nothing in it
     };
@@ -56,6 +58,11 @@ struct Mean {
         sum.total = plan.weight().total;
         sum.largest = plan.weight().largest;
         if (sum.largest == 0) return;
+        if (auto* const other = Adder<R>::here())
+            if (auto there = other->lift(rows, before)) {
+                sum.values = SumValues(std::move(there), before.size());
+                return;
+            }
         sum.values.resize(before.size());
         plan.sum(before.data(), sum.values.data(), before.size());
     }
@@ -68,7 +75,8 @@ struct Mean {
         }
         kernels::MeanWeight weight{into.total, into.largest};
         const auto scales = kernels::join(weight, {other.total, other.largest});
-        kernels::join_sums(into.values.data(), scales.left, other.values.data(), scales.right, into.values.size());
+        if (!into.values.add_elsewhere(scales.left, other.values, scales.right))
+            kernels::join_sums(into.values.data(), scales.left, other.values.data(), scales.right, into.values.size());
         into.total = weight.total;
         into.largest = weight.largest;
     }
