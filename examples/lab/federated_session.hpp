@@ -83,7 +83,7 @@ public:
 private:
     FederatedSession(Me method, const Stage& stage, const Task& task, tessera::Vec<float> warm_start)
         : Session(stage, in_report(tessera::detail::settings_in(method)), task, warm_start),
-          executor_(options().threads, stage.trace.get()),
+          executor_(options().threads, stage.trace.get(), device()),
           run_(federation(method, task.model, warm_start, clients())) {
         if (!options().evaluate_also.empty()) also_ = served_with(options().evaluate_also, "--eval-also", warm_start);
         if (this->stage().tunes) tuned_ = served_with(this->stage().tune, "--stages, tune:", warm_start);
@@ -132,7 +132,19 @@ private:
     Line next_round() override {
         const tessera::sample::Uniform sampler{.count = *options().per_round,
                                                .everyone_trains = *options().trains == "all"};
-        return line_of(run_.round(sampler, executor_));
+        executor_.expect_visits(true);
+        const auto report = [&] {
+            try {
+                return run_.round(sampler, executor_);
+            } catch (const tessera::Error& e) {
+                if (!executor_.lost()) throw;
+                remark(std::string(e.what()) + "; the round is done again");  // it has changed nothing
+                return run_.round(sampler, executor_);
+            }
+        }();
+        executor_.expect_visits(false);
+        for (const auto& sentence : report.remarks) remark(sentence);
+        return line_of(report);
     }
     std::string state_hash() const override { return run_.fingerprint().hex(); }
     bool has_personal() const override { return personal; }

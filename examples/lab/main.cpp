@@ -108,6 +108,7 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_flag("--wire", o.over_the_wire, "Send every message through its bytes");
     command.add_option("--codec", o.codec, "Of uploads: 8bit, 4bit, sign, topk:0.01, randomk:0.01");
     command.add_option("--threads", o.threads, "Worker threads; the results do not depend on them");
+    command.add_flag("--device", o.device, "Train the clients of a round together on a GPU; without one on the host");
     command.add_option("--eval-every", o.evaluate_every, "Evaluate after every so many rounds");
     command.add_option("--eval-last", o.evaluate_last, "Only in the last so many rounds");
     command.add_option("--eval-also", said.also, "NAME=VALUE of tuning: every evaluation once more, served like this");

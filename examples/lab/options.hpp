@@ -50,6 +50,7 @@ struct Options {
     std::string codec;    // of uploads; empty: none
     bool pooled = false;  // everybody's data in one client
     std::size_t threads = 1;
+    bool device = false;  // rounds on a GPU
     std::size_t evaluate_every = 1, evaluate_last = 0;  // of the last so many rounds; 0: of all
     std::vector<std::string> analyse;
     std::vector<std::string> shifts;   // of test images, NAME:SEVERITY or all

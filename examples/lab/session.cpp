@@ -219,6 +219,19 @@ std::string Session::tag(std::uint8_t served) const {
     return stage_.name.empty() || served == tuned ? how : stage_.name + " " + how;
 }
 
+std::unique_ptr<Device> Session::device() {
+    if (!options().device) return nullptr;
+    auto opened = open_device(options().threads);
+    if (!opened) remark("--device: this lab was built without the component cuda; the run is on the host");
+    return opened;
+}
+
+void Session::remark(const std::string& sentence) {
+    if (std::ranges::find(notes_, sentence) != notes_.end()) return;
+    notes_.push_back(sentence);
+    if (!options().quiet) std::fprintf(stderr, "%s\n", sentence.c_str());
+}
+
 Line Session::traced_round() {
     auto* trace = stage_.trace.get();
     if (!trace) return next_round();
@@ -387,6 +400,7 @@ tessera::report::RunRecord Session::record() const {
         record.provenance.emplace_back("normalise_scale", numbers_in_words(reading_.scale));
     }
     record.set("threads", options().threads);
+    if (options().device) record.set("device", std::string("asked for"));
     record.set("data_fingerprint", fingerprints_.data);
     record.set("dealt_fingerprint", fingerprints_.dealt);
     record.set("split_fingerprint", fingerprints_.split);

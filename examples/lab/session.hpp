@@ -117,6 +117,8 @@ protected:
     const tessera::data::Dataset& images() const { return images_; }
     const std::string& name() const { return name_; }  // what decides its numbers and the federation cannot say
     std::string tag(std::uint8_t served) const;
+    std::unique_ptr<Device> device();         // null unless asked for; where there is none, that is said
+    void remark(const std::string& sentence);  // of how the run was done: said once, and kept for the report
 
 private:
     Line traced_round();

@@ -126,6 +126,11 @@ inline bool says(const Left& left, const std::string& words) {
             if (remark.find(words) != std::string::npos) return true;
     return false;
 }
+inline std::string said(const RoundReport& report) {
+    std::string all;
+    for (const auto& remark : report.remarks) all += remark + "; ";
+    return all;
+}
 inline bool says_nothing(const Left& left) {
     return std::ranges::all_of(left.reports, [](const RoundReport& r) { return r.remarks.empty(); });
 }

@@ -222,15 +222,18 @@ TEST_CASE("over the wire, too, what comes up is what was left") {
 }
 TEST_CASE("an answer leaves nothing to be added up") {
     const Fresh fresh;
+    auto split = pictures().split();
+    for (auto& share : split.clients) share.test = share.train;
     using Me = FedAlt<>;
-    Federation<Me, Net> run(mclr(), pictures(), Me{.order = {.v = local, .u = local}, .tune_epochs = 1, .tune = local}, settings);
+    Federation<Me, Net> run(mclr(), {pictures().pool(), std::move(split)},
+                            Me{.order = {.v = local, .u = local}, .tune_epochs = 1, .tune = local}, settings);
     const exec::Device device{};
-    run.round(sampler, device);
+    CHECK(said(run.round(sampler, device)).empty());
     const std::size_t before = standin::products();
     const auto answers = evaluate<Which::personal>(run, device);
     CHECK(standin::products() > before);  // tuned on the device
     CHECK(answers.accuracy(Average::pooled).value > 0);
-    CHECK(run.round(sampler, device).remarks.empty());
+    CHECK(said(run.round(sampler, device)).empty());
 }
 TEST_CASE("without room for a sum the host has the same bits") {
     const Fresh fresh;

@@ -70,6 +70,12 @@ def hashes(program, folder):
         other = folder / f"{algorithm}-seed.json"
         ran(lab(program, *SMALL, "--algorithm", algorithm, "--rounds", "6", "--model", "dnn", "--seed", "2", "--json", other))
         expect(final_hash(other) not in seen.values(), f"{algorithm}: another seed gives the same state")
+    asked = folder / "device.json"
+    result = ran(lab(program, *SMALL, "--algorithm", "fedavg", "--rounds", "6", "--model", "dnn", "--json", asked, "--device"))
+    words = [line for line in result.stderr.splitlines() if "the run is on the host" in line]
+    expect(len(words) == 1, f"--device without one: {result.stderr}")
+    expect(final_hash(asked) == final_hash(folder / "fedavg-1.json"), "--device without one: other bits than the host's")
+    expect(words[0] in json.loads(asked.read_text())["notes"], "the report does not say where it ran")
     everywhere = {}
     for algorithm, needs in {**{name: ["--model", "dnn-norm"] for name in PERSONAL}, **OTHERS}.items():
         seen = {}
