@@ -166,6 +166,7 @@ TEST_CASE("a sum on the device and one at home are added at home") {
     Bytes same;
     put(same, expected);
     CHECK(bytes == same);
+    CHECK(support::same_bits(decode<Mean::Sum<float>>(bytes).values.here(), expected.values.here()));
 }
 
 // keep_uploads makes the host fold whole uploads.
@@ -225,7 +226,7 @@ TEST_CASE("an answer leaves nothing to be added up") {
     auto split = pictures().split();
     for (auto& share : split.clients) share.test = share.train;
     using Me = FedAlt<>;
-    Federation<Me, Net> run(mclr(), {pictures().pool(), std::move(split)},
+    Federation<Me, Net> run(dnn(), {pictures().pool(), std::move(split)},
                             Me{.order = {.v = local, .u = local}, .tune_epochs = 1, .tune = local}, settings);
     const exec::Device device{};
     CHECK(said(run.round(sampler, device)).empty());

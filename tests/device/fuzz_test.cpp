@@ -115,7 +115,7 @@ TEST_CASE("any network, any clients, any steps") {
                                .mu = one_of(0.0, 0.4),
                                .weights = one_of(Weigh::samples, Weigh::uniform)};
         const Settings how{.seed = seed, .batch = static_cast<std::size_t>(1 + draw.below(9)), .rounds = 2};
-        const sample::Uniform some{.count = static_cast<std::size_t>(1 + draw.below(11))};
+        const sample::Uniform some{.count = 1 + draw.below(static_cast<std::uint32_t>(data.size()))};
         using Run = Federation<FedProx<>, Net>;
         Run host(net, data, method, how), device(net, data, method, how);
         const exec::Device there{.wave = static_cast<std::size_t>(1 + draw.below(9)),

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -35,20 +36,22 @@ template <class F, class L>
 const char* const of_mean<Scaffold<F, L>> = by_itself;
 template <>
 const char* const of_mean<Rsm> = by_itself;
+const char* const moved = "on the host: the sum of uploads that are not what the device left";
 template <class F, class L>  // its w steps on the host
-const char* const of_mean<PFedMe<F, L>> = "on the host: the sum of uploads that are not what the device left";
+const char* const of_mean<PFedMe<F, L>> = moved;
 
 template <class Me>
-void agrees(const Net& net, const Me& method, const std::string& name) {
+void agrees(const Net& net, const Me& method, const std::string& name, const std::string& remark = of_mean<Me>) {
     CAPTURE(name);
     const Fresh fresh;
     const auto host = left_by(net, method, exec::Serial{});
     const auto device = left_by(net, method, exec::Device{.wave = 256});
     for (const auto& f : standin::faults()) CHECK_MESSAGE(false, f);
-    const std::string remark = of_mean<Me>;
     for (const auto& r : device.reports)  // all else was on the device
         CHECK(r.remarks == (remark.empty() ? std::vector<std::string>{} : std::vector{remark}));
-    CHECK((device.sums > 0) == remark.empty());
+    // All of MCLR is a head, and FedAlt shares none of it.
+    const bool shares = !std::is_same_v<Me, FedAlt<>> || name != "mclr";
+    CHECK((device.sums > 0) == (shares && remark.empty()));
     CHECK(device.products > 5);
     CHECK(host.products == 0);
     CHECK(apart(device.all, host.all) <= tolerance);
@@ -104,6 +107,21 @@ TEST_CASE("decay, momentum and clipping; epochs; a learning rate that falls") {
     agrees(lenet(), FedAvg<>{.local = {.rate = 0.05, .clip = 0.7}}, "clip");
     agrees(dnn(), FedProx<>{.local = {.rate = 0.02, .momentum = 0.5, .weight_decay = 0.01, .clip = 1}, .mu = 0.3}, "all");
     agrees(dnn(), Rsm{.masking = {.density = 0.5}, .local = {.rate = 0.05, .momentum = 0.5, .clip = 0.7}}, "masked");
+}
+
+// The recipes' own adapters, beside a backbone that nobody trains.
+TEST_CASE("adapters, and a frozen backbone") {
+    for (const auto kind : {nn::recipe::Beside3x3::parallel, nn::recipe::Beside3x3::bottleneck}) {
+        const Net net(picture, nn::recipe::ResNet{.classes = classes,
+                                                  .blocks = {1, 1, 0, 0},
+                                                  .width = 4,
+                                                  .norm = {.groups = {2, 2, 2, 2}},
+                                                  .adapters = {.kind = kind, .rank = 2, .deviation = 0.1}});
+        // Adapters alone are trained, then all but these; that is many ranges, whose mean is the host's.
+        using Own = FedAlt<scope::Adapter>;
+        agrees(net, Own{.order = {.v = plain, .u = plain}}, "one's own", moved);
+        agrees(net, FedAvg<>{.local = plain}, "everybody's");
+    }
 }
 
 // More clients than the largest wave. Which clients share a product decides how wide it is, and a GPU may choose another algorithm

@@ -119,13 +119,13 @@ public:
         for (Row& r : rows_) r.vector = nullptr;
     }
 
-    std::unique_ptr<SumElsewhere> lift(Rows<float> rows, const Vec<float>& before) override {
+    SumValues lift(Rows<float> rows, const Vec<float>& before) override {
         asked_ = true;
-        if (rows.size() > kernels::mean_streams) return nullptr;
+        if (rows.size() > kernels::mean_streams || before.empty()) return {};
         std::array<detail::Content, kernels::mean_streams> contents;
         for (std::size_t k = 0; k < rows.size(); ++k)
             if (rows[k].weight != 0) contents[k] = {rows[k].x, rows[k].mask};
-        return device_->alone([&]() -> std::unique_ptr<SumElsewhere> {
+        return device_->alone([&]() -> SumValues {
             std::vector<Row*> found;
             auto all = tree_of(rows);
             for (std::size_t k = 0; k < rows.size(); ++k) {
@@ -133,7 +133,7 @@ public:
                 const auto it = std::ranges::find(rows_, contents[k], &Row::content);
                 if (it == rows_.end()) {
                     missed_ = true;
-                    return nullptr;
+                    return {};
                 }
                 const Trained& left = *it->left;
                 all.x[k] = left.x.data() + it->client * left.stride + it->offset;
@@ -147,10 +147,10 @@ public:
                                                device_->on->stream()));
                 for (Row* r : found) r->left.reset();
                 std::erase_if(rows_, [](const Row& r) { return !r.left; });
-                return std::make_unique<detail::DeviceSum>(device_, std::move(sum));
+                return {new detail::DeviceSum(device_, std::move(sum)), before.size()};
             } catch (const OutOfMemory&) {
                 no_room_ = true;
-                return nullptr;
+                return {};
             }
         });
     }

@@ -36,43 +36,22 @@ struct Request {
     std::exception_ptr failure{};
 };
 
+// What somebody asks of a device.
+struct Demand {
+    Precision precision = Precision::fp32;
+    std::size_t patches = 0;  // bytes for a convolution's patches, of all clients
+    double sparse_below = 0;
+};
+
 class Session {
 public:
     // Whether there is a device to walk on. Opens it if need be; if there is none, says so once.
     bool ready(Precision precision) {
-        return device_->alone([&] {
-            if (device_->lost) {
-                remark("the device was lost; the round ran on the host");
-                return false;
-            }
-            if (on() && on()->precision() == precision) return true;
-            if (!on() && absent_) return false;
-            if (!present()) {
-                absent_ = true;
-                remark("there is no device, or no driver for it; the run is on the host");
-                return false;
-            }
-            try {
-                pools_.clear();
-                sparse_.reset();
-                on().reset();
-                on() = std::make_unique<Context>(precision);
-                sparse_ = std::make_unique<SparseHandle>(*on());
-            } catch (const DeviceError& e) {
-                on().reset();
-                absent_ = true;
-                remark(std::string(e.what()) + "; the run is on the host");
-                return false;
-            }
-            return true;
-        });
+        return device_->alone([&] { return open(precision); });
     }
 
     // Those that the device takes are done when this returns, or have failed; the others are as they were.
-    void walk(std::span<Request* const> requests, std::size_t room, double sparse_below, TrainedRows& rows) {
-        if (on()->precision() != Precision::fp32)
-            remark("products on the device are rounded to " +
-                   std::string(words_of(Precision{})[static_cast<std::size_t>(on()->precision())]));
+    void walk(std::span<Request* const> requests, const Demand& demand, TrainedRows& rows) {
         std::vector<Request*> left;
         for (Request* r : requests) {
             const auto why = refusal(*r->walk);
@@ -80,7 +59,9 @@ public:
             else stays(why);
         }
         try {
-            device_->alone([&] { in_groups(std::move(left), room, sparse_below, rows); });
+            device_->alone([&] {  // another run of this session may have changed the precision, or lost the device
+                if (open(demand.precision)) in_groups(std::move(left), demand, rows);
+            });
         } catch (...) {
             for (Request* r : requests)
                 if (!r->taken) r->failure = std::current_exception();
@@ -103,6 +84,33 @@ private:
     void remark(std::string sentence) {
         const std::scoped_lock hold(lock_);
         if (std::ranges::find(remarks_, sentence) == remarks_.end()) remarks_.push_back(std::move(sentence));
+    }
+
+    bool open(Precision precision) {
+        if (device_->lost) {
+            remark("the device was lost; the round ran on the host");
+            return false;
+        }
+        if (!on() && absent_) return false;
+        if (on() && on()->precision() == precision) return true;
+        if (!present()) {
+            absent_ = true;
+            remark("there is no device, or no driver for it; the run is on the host");
+            return false;
+        }
+        try {
+            pools_.clear();
+            sparse_.reset();
+            on().reset();
+            on() = std::make_unique<Context>(precision);
+            sparse_ = std::make_unique<SparseHandle>(*on());
+        } catch (const DeviceError& e) {
+            on().reset();
+            absent_ = true;
+            remark(std::string(e.what()) + "; the run is on the host");
+            return false;
+        }
+        return true;
     }
 
     // What no device takes, whatever the network. Empty: nothing.
@@ -141,7 +149,10 @@ private:
                &(*a.batches)[0].examples() == &(*b.batches)[0].examples() && ranges(a) == ranges(b);
     }
 
-    void in_groups(std::vector<Request*> left, std::size_t room, double sparse_below, TrainedRows& rows) {
+    void in_groups(std::vector<Request*> left, const Demand& demand, TrainedRows& rows) {
+        if (demand.precision != Precision::fp32)
+            remark("products on the device are rounded to " +
+                   std::string(words_of(Precision{})[static_cast<std::size_t>(demand.precision)]));
         std::vector<const float*> vectors;
         for (const Request* r : left) vectors.push_back(r->walk->x->data());
         rows.forget(std::move(vectors));
@@ -149,13 +160,13 @@ private:
             std::vector<Request*> group, others;
             for (Request* r : left) (alike(*left.front()->walk, *r->walk) ? group : others).push_back(r);
             std::ranges::stable_sort(group, std::greater{}, [](const Request* r) { return r->walk->batches->size(); });
-            together(group, room, sparse_below, rows);
+            together(group, demand, rows);
             left = std::move(others);
         }
     }
     // Of one network. As many at once as there is room for: without room, first without what earlier walks have left,
     // then half as many, until one alone has none.
-    void together(const std::vector<Request*>& group, std::size_t room, double sparse_below, TrainedRows& rows) {
+    void together(const std::vector<Request*>& group, const Demand& demand, TrainedRows& rows) {
         const Program program(*group.front()->walk->model);
         if (!program.refused().empty()) return stays(program.refused());
         const Pool* const pool = pool_of((*group.front()->walk->batches)[0].examples());
@@ -166,7 +177,7 @@ private:
             for (std::size_t k = begin; k < begin + n; ++k) walks.push_back(group[k]->walk);
             try {
                 const auto left = std::make_shared<const Trained>(
-                    Cohort(*on(), program, *pool, walks, room, sparse_.get(), sparse_below).run());
+                    Cohort(*on(), program, *pool, walks, demand.patches, sparse_.get(), demand.sparse_below).run());
                 for (std::size_t k = 0; k < n; ++k) {
                     group[begin + k]->taken = true;
                     if (!walks[k]->serving) rows.keep(left, k, *walks[k]);

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <utility>
 
 #include <tessera/contracts/adder.hpp>
 #include <tessera/contracts/fold.hpp>
@@ -59,10 +58,7 @@ struct Mean {
         sum.largest = plan.weight().largest;
         if (sum.largest == 0) return;
         if (auto* const other = Adder<R>::here())
-            if (auto there = other->lift(rows, before)) {
-                sum.values = SumValues(std::move(there), before.size());
-                return;
-            }
+            if (sum.values = other->lift(rows, before); sum.values.size() > 0) return;
         sum.values.resize(before.size());
         plan.sum(before.data(), sum.values.data(), before.size());
     }
