@@ -31,7 +31,7 @@ namespace fold_test {
 using namespace cohorts;
 
 constexpr rule::Sgd local{.rate = 0.05};
-const std::string by_itself = "on the host: the mean, which is not added up as uploads come";
+const std::string by_itself = "on the host: the merge, which does not add uploads up as they come";
 const std::string moved = "on the host: the sum of uploads that are not what the device left";
 const std::string no_room = "on the host: the sum of uploads that the device has no room for";
 const Settings kept{.seed = 3, .batch = 8, .rounds = 5, .keep_uploads = true};

@@ -31,7 +31,7 @@ constexpr double tolerance = 1e-4;
 using Rsm = FedSpa<mask::RandomStatic>;
 template <class Me>
 const char* const of_mean = "";
-const char* const by_itself = "on the host: the mean, which is not added up as uploads come";
+const char* const by_itself = "on the host: the merge, which does not add uploads up as they come";
 template <class F, class L>
 const char* const of_mean<Scaffold<F, L>> = by_itself;
 template <>

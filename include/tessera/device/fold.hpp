@@ -160,7 +160,7 @@ public:
         if (!trained_) return {};
         if (missed_) return "the sum of uploads that are not what the device left";
         if (no_room_) return "the sum of uploads that the device has no room for";
-        if (!asked_) return "the mean, which is not added up as uploads come";
+        if (!asked_) return "the merge, which does not add uploads up as they come";
         return {};
     }
 
