@@ -211,7 +211,8 @@ TEST_CASE("what is sent otherwise than it was left is added up on the host, and 
 }
 TEST_CASE("over the wire, too, what comes up is what was left") {
     const Fresh fresh;
-    Federation<FedAvg<>, Net> run(mclr(), pictures(), {.local = local}, settings), wired(mclr(), pictures(), {.local = local}, settings);
+    const FedAvg<> method{.local = local};
+    Federation<FedAvg<>, Net> run(mclr(), pictures(), method, settings), wired(mclr(), pictures(), method, settings);
     wired.over_the_wire();
     const exec::Device device{};
     for (int r = 0; r < 3; ++r) {

@@ -124,9 +124,8 @@ TEST_CASE("adapters, and a frozen backbone") {
     }
 }
 
-// More clients than the largest wave. Which clients share a product decides how wide it is, and a GPU may choose another algorithm
-// for it; the stand-in does not, and its waves have the same bits. 1e-5: what is promised is within single precision's noise, as
-// above, of one round.
+// More clients than the largest wave. How many clients share a product may decide by which algorithm a GPU does it; the stand-in
+// has one, and its waves have the same bits. 1e-5: single precision's noise, as above, of one round.
 TEST_CASE("waves of 1, 7, 64 and 256 agree") {
     const Fresh fresh;
     std::vector<std::uint8_t> rows;

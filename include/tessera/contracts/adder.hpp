@@ -27,8 +27,8 @@ public:
     virtual void bring(double* to) const = 0;
 };
 
-// The numbers of a sum, as a vector of doubles. They come home when they are read for the first time. (An owner by hand:
-// <memory> is a third of what the contracts cost to include.)
+// The numbers of a sum, as a vector of doubles. They come home when they are read for the first time. (An owner by
+// hand: <memory> would add a third to what the contracts cost to include.)
 class SumValues {
 public:
     using value_type = double;

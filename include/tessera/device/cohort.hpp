@@ -53,8 +53,8 @@ public:
           plain_(step_.clip == 0 && step_.momentum == 0 && !cuts_a_layer()),
           pitch_(clients_ * examples_),
           x_(clients_ * numbers_),
-          toward_(step_.terms.prox_weight != 0 ? x_.size() : 0),
-          also_(step_.terms.linear.empty() ? 0 : x_.size()),
+          prox_center_(step_.terms.prox_weight != 0 ? x_.size() : 0),
+          linear_(step_.terms.linear.empty() ? 0 : x_.size()),
           velocity_(step_.momentum != 0 ? x_.size() : 0),
           slopes_(plain_ ? 0 : x_.size()),
           masks_(walks.front()->model->mask ? clients_ * words() : 0),
@@ -159,8 +159,8 @@ private:
     void bring() {
         std::vector<float> x, prox_center, linear;
         stage(x, x_, [](const auto& w) { return In<float>(*w.x); });
-        stage(prox_center, toward_, [](const auto& w) { return w.step.terms.prox_center; });
-        stage(linear, also_, [](const auto& w) { return w.step.terms.linear; });
+        stage(prox_center, prox_center_, [](const auto& w) { return w.step.terms.prox_center; });
+        stage(linear, linear_, [](const auto& w) { return w.step.terms.linear; });
         on_.zero(velocity_.data(), velocity_.size());
         on_.zero(totals_.data(), totals_.size());
         std::vector<unsigned long long> masks;
@@ -259,7 +259,7 @@ private:
         const Range own = graph_.nodes[i].range();
         if (own.size() == 0 || !step_.terms.on.touches(own)) return;
         if (!plain_) return program_.layer(i).back_weights(c, {slopes_.data(), 1, 0});
-        if (step_.decay != 0 || toward_.size() > 0 || also_.size() > 0) update(own, nullptr, clients);
+        if (step_.decay != 0 || prox_center_.size() > 0 || linear_.size() > 0) update(own, nullptr, clients);
         program_.layer(i).back_weights(c, {x_.data(), -static_cast<float>(step_.rate), 1});
         if (masks_.size() > 0)
             must(kernel::tessera_keep_active(threads(own, clients), x_.data(), masks_.data(),
@@ -281,8 +281,9 @@ private:
         each([&](Range r) { update(r, slopes_.data(), clients); });
     }
     void update(Range r, const float* g, std::size_t clients) {
-        must(kernel::tessera_update(threads(r, clients), x_.data(), g, toward_.data(), also_.data(), velocity_.data(),
-                                    scales_.data(), masks_.data(), static_cast<Long>(words()), place(r),
+        must(kernel::tessera_update(threads(r, clients), x_.data(), g, prox_center_.data(), linear_.data(),
+                                    velocity_.data(), scales_.data(), masks_.data(), static_cast<Long>(words()),
+                                    place(r),
                                     {static_cast<float>(step_.rate), static_cast<float>(step_.decay),
                                      static_cast<float>(step_.terms.prox_weight), static_cast<float>(step_.momentum)},
                                     on_.stream()));
@@ -301,7 +302,7 @@ private:
     std::size_t clients_, examples_, steps_, numbers_;
     bool plain_;
     std::size_t pitch_;
-    Array<float> x_, toward_, also_, velocity_, slopes_;
+    Array<float> x_, prox_center_, linear_, velocity_, slopes_;
     Array<unsigned long long> masks_;
     Array<int> ids_, labels_;
     Array<float> shares_, input_, places_;

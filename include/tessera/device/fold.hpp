@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The mean of a cohort, added up where its clients were trained.
 //
-// What a walk leaves on the device stays there until its visit is over and its upload is added up. A visit's text may do
-// with its vector what it likes, so an upload is known by what is in it: numbers and mask that are those of a walk are
-// that walk's. Eight neighbours make one sum, sums are added along the tree there, and one vector of doubles comes home.
-// What does not lie there as it was sent is added up on the host, to the same bits.
+// What a walk leaves on the device stays there until its visit is over and its upload is added up. A visit's text may
+// do with its vector what it likes, so an upload is known by what is in it: numbers and mask that are those of a walk
+// are that walk's. Eight neighbours make one sum, sums are added along the tree there, and one vector of doubles comes
+// home. What does not lie there as it was sent is added up on the host, to the same bits.
 #pragma once
 
 #include <algorithm>

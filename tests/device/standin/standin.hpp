@@ -40,8 +40,8 @@ std::size_t products();     // of these, calls of cuBLAS
 std::size_t sparse_products();
 std::size_t launches(const std::string& kernel);  // of a kernel of the .cu
 
-// Something that runs on a stream, and the device pointers that it is given, those of doubles once more. What it returns is a CUDA
-// error.
+// Something that runs on a stream, and the device pointers that it is given, those of doubles once more. What it returns is a
+// CUDA error.
 int enqueue(void* stream, const char* name, std::vector<const void*> pointers, const std::vector<const void*>& doubles,
             std::function<void()> work);
 
