@@ -9,6 +9,7 @@
 #include <tessera/core/crew.hpp>
 #include <tessera/kernels/amx.hpp>
 #include <tessera/kernels/dense.hpp>
+#include <tessera/kernels/packed.hpp>
 #include <tessera/kernels/panels.hpp>
 #include <tessera/kernels/reference/dense.hpp>
 
@@ -47,13 +48,13 @@ public:
             kernels::affine(x, w, bias, y, batch, in, out);
         } else if (batch >= out || batch * in * out < large || Crew::size() == 1) {
             by_rows(batch, in * out, [&](std::size_t b, std::size_t end) {
-                kernels::affine(from<R>(x, b, in), w, bias, y + b * out, end - b, in, out);
+                kernels::affine_of_many(from<R>(x, b, in), w, bias, y + b * out, end - b, in, out);
             });
         } else {  // by rows of w, as it will be updated: they stay in the cache of their core
             by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
                 const std::size_t n = end - o;
                 const Scratch<R> part(batch * n);
-                kernels::affine(x, w + o * in, bias ? bias + o : nullptr, part.data(), batch, in, n);
+                kernels::affine_of_many(x, w + o * in, bias ? bias + o : nullptr, part.data(), batch, in, n);
                 for (std::size_t b = 0; b < batch; ++b) std::copy_n(part.data() + b * n, n, y + b * out + o);
             });
         }
@@ -62,7 +63,7 @@ public:
     static void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in,
                                       std::size_t out) {
         by_rows(batch, in * out, [&](std::size_t b, std::size_t end) {
-            kernels::affine_input_gradient(dy + b * out, w, dx + b * in, end - b, in, out);
+            kernels::affine_input_gradient_of_many(dy + b * out, w, dx + b * in, end - b, in, out);
         });
     }
     template <class R>
@@ -74,7 +75,7 @@ public:
             affine_weight_gradient(dy, kernels::RowTable<R>(x, batch, in).rows(), dw, dbias, batch, in, out);
         } else {
             by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
-                kernels::outer_products(dy + o, out, 1, x, dw + o * in, end - o, in, batch, batch);
+                kernels::outer_products_of_many(dy + o, out, 1, x, dw + o * in, end - o, in, batch, batch);
             });
             if (dbias) kernels::bias_gradient(dy, dbias, batch, out);
         }
@@ -88,7 +89,7 @@ public:
             affine_update(dy, kernels::RowTable<R>(x, batch, in).rows(), w, batch, in, out, reads, numbers);
         else
             by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
-                kernels::affine_update_rows(dy, x, w, batch, in, out, o, end, reads, numbers);
+                kernels::affine_update_rows_of_many(dy, x, w, batch, in, out, o, end, reads, numbers);
             });
     }
 

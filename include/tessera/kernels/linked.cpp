@@ -14,6 +14,7 @@
 #include <tessera/kernels/noise.hpp>
 #include <tessera/kernels/norm.hpp>
 #include <tessera/kernels/normal.hpp>
+#include <tessera/kernels/packed.hpp>
 #include <tessera/kernels/panels.hpp>
 #include <tessera/kernels/pool.hpp>
 #include <tessera/kernels/recurrent.hpp>
