@@ -16,7 +16,7 @@ NAMES = {
     "gemm": r"^(128x1024x1024|1024x1024x1024|2048x2048x2048)/.*/(tessera|openblas|onednn|mkl|jax)$",
     "norm": r"^64@32/(forward|backward)/(tessera|torch.*)$",
     "sparse_conv": r"(/(0\.5|0\.2|0\.1)/(all|visit)/(tessera|columns|dense)|visit/dense)$",
-    "round": r"^fedavg/(mclr|dnn)/(t1|jax_.*|torch_expert)$",
+    "round": r"^fedavg/(mclr|dnn)/(t1|jax_|torch_expert)",
 }
 ALONE = ("conv", "norm", "sparse_conv")  # which no other page has
 
