@@ -9,6 +9,7 @@
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/draws.hpp>
 #include <tessera/kernels/dropout.hpp>
+#include <tessera/kernels/gelu.hpp>
 #include <tessera/kernels/mean.hpp>
 #include <tessera/kernels/moments.hpp>
 #include <tessera/kernels/noise.hpp>
