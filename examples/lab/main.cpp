@@ -97,7 +97,8 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
                        "What is personal: none, input, output, adapter, norm, all, named:SEGMENTS, joined by +");
     command.add_option("--trains", o.trains, "all or sampled clients train in a round; the method's own unless given");
     command.add_option("--dp", said.dp,
-                       "Private example by example: clip=1,noise=1 or epsilon=2,delta=1e-5,source=system or keyed")
+                       "Private example by example: clip=1,noise=1 or epsilon=2,delta=1e-5,source=system or keyed; "
+                       "or per=client,clip=1,noise=1: whole clients")
         ->delimiter(',');
     auto* seed = command.add_option("--seed", o.seed, "Moves initial weights, sampling and shuffling");
     command.add_option("--seeds", said.seeds, "Several, as in 1,2,3: a run for each, on the split of the first")

@@ -229,12 +229,20 @@ PresetInWords preset_in_words(const std::string& name) {
             find_preset(name.substr(0, length_of_base(name))).file.text};
 }
 
+namespace {
+// `dnn` has a body and a head, as splits need; texts have a label at every position, characters in a byte each.
+std::string usual_model(const tessera::Examples& examples) {
+    if (examples.words == 0 || examples.labels_each == 1) return "dnn";
+    return examples.storage == tessera::Storage::bytes ? "char-lstm" : "word-lstm";
+}
+}  // namespace
+
 void apply_defaults(Options& o) {
     fill(o.data, std::string("fashion-mnist"));
     const bool synthetic = o.data->starts_with("synthetic");
     const bool owned = comes_with_clients(*o.data);
     fill(o.partition, std::string(synthetic || owned ? "natural" : "dirichlet:0.3"));
-    fill(o.model, std::string("dnn"));  // it has a body and a head, as splits need
+    if (!o.model) o.model = owned ? usual_model(pool_of(*o.data).examples.examples()) : "dnn";
     if (owned && o.partition->starts_with("natural")) fill(o.clients, pool_of(*o.data).clients.size());
     fill(o.clients, std::size_t{synthetic ? 30u : 100u});
     const std::size_t seen = *o.clients > *o.unseen ? *o.clients - *o.unseen : *o.clients;

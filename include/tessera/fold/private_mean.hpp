@@ -38,9 +38,10 @@ struct PrivateMean {
                   "tessera::fold::PrivateMean: noise is sized for a sum of clipped updates (fold::Mean); how far one "
                   "client moves any other fold is not known");
 
-    double clip = 1;     // C
-    double noise = 1;    // deviation over C
-    double clients = 0;  // what a round is expected to bring
+    double clip = 1;      // C
+    double noise = 1;     // deviation over C
+    double clients = 0;   // what a round is expected to bring
+    double delta = 1e-5;  // at which `privacy_statement` tells epsilon; below 1 over the number of clients
     Noise source{};
     Inner inner{};
 
@@ -110,6 +111,7 @@ struct PrivateMean {
         tessera::detail::require(clients > 0,
                                  "clients must be the number of uploads that a round is expected to bring; it divides "
                                  "the sum, whoever comes");
+        tessera::detail::require(delta > 0 && delta < 1, "delta must lie in (0, 1), not " + std::to_string(delta));
     }
 
 private:

@@ -184,7 +184,8 @@ private:
     static void by_panels(std::size_t rows, std::size_t depth, std::size_t columns, const F& f) {
         constexpr std::size_t width = kernels::widest_panel;
         const std::size_t threads = rows * depth * columns < large ? 1 : Crew::size();
-        const std::size_t each = in_each(columns, width, std::max(l2 / std::max<std::size_t>(depth, 1), width), threads);
+        const std::size_t fitting = std::max(l2 / std::max<std::size_t>(depth, 1), width);
+        const std::size_t each = in_each(columns, width, fitting, threads);
         Crew::for_each((columns + each - 1) / each, [&](std::size_t piece) {
             const Scratch<float> room(depth * each);
             f(piece * each, std::min(each, columns - piece * each), room.data());
@@ -194,7 +195,8 @@ private:
     template <class F>
     static void by_outputs(std::size_t rows, std::size_t in, std::size_t out, const F& f) {
         const std::size_t threads = rows * in * out < large ? 1 : Crew::size();
-        const std::size_t each = in_each(out, 6, std::max<std::size_t>(l2 / std::max<std::size_t>(in, 1), 48), threads);
+        const std::size_t fitting = std::max<std::size_t>(l2 / std::max<std::size_t>(in, 1), 48);
+        const std::size_t each = in_each(out, 6, fitting, threads);
         Crew::for_each((out + each - 1) / each,
                        [&](std::size_t piece) { f(piece * each, std::min(each, out - piece * each)); });
     }
