@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// What a private run can say about itself, be it examples that are hidden or whole clients: the epsilon of every client,
-// and all that it assumes.
+// What a private run can say about itself, be it examples that are hidden or whole clients: the
+// epsilon of every client, and all that it assumes.
 //
 //   record.add(report::analysis::privacy_table(privacy_statement(run)));
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 
 #include <tessera/contracts/fold.hpp>
@@ -73,24 +74,22 @@ report::analysis::PrivacyStatement privacy_statement(const Federation<Me, M>& ru
     return all;
 }
 
-// Of a method that hides whole clients. All of them have the epsilon of the server's ledger: it counts rounds, whoever
-// came.
+// Of a method that hides whole clients. All have the epsilon of the server's ledger: it counts
+// rounds, whoever came.
 template <class Me, class M>
     requires detail::HidesClients<Me>
 report::analysis::PrivacyStatement privacy_statement(const Federation<Me, M>& run) {
     const auto& method = run.setup().method;
-    report::analysis::PrivacyStatement all;
-    all.of_clients = true;
-    all.delta = method.fold.delta;
-    all.epsilon.assign(run.size(), privacy::guarantee(run.server().fold.ledger, all.delta).epsilon);
+    const auto& ledger = run.server().fold.ledger;
+    report::analysis::PrivacyStatement all{.delta = method.fold.delta, .of_clients = true};
+    all.epsilon.assign(run.size(), privacy::guarantee(ledger, all.delta).epsilon);
     all.adjacency = "one client more or less, with all of its examples";
-    bool sampled = false;
-    for (const Spent& rounds : run.server().fold.ledger) sampled |= rounds.rate < 1;
+    const bool sampled = std::ranges::any_of(ledger, [](const Spent& s) { return s.rate < 1; });
     all.sampling = sampled ? "each by itself with a chance that nobody else knows the outcome of"
                            : "everybody, or a fixed number: a round counts for all clients";
     all.conversion = "Renyi, improved (Canonne, Kamath and Steinke 2020)";
     all.noise = detail::noise_in_words(method);
-    all.personal = "what stays with a client is without noise, and private towards the others alone";
+    all.personal = "what stays with a client has no noise, and is private towards others";
     return all;
 }
 

@@ -34,15 +34,15 @@ inline Extra privacy_table(const PrivacyStatement& s) {
     std::sort(sorted.begin(), sorted.end());
     double mean = 0;
     for (const double e : sorted) mean += e / static_cast<double>(sorted.size());
+    const char* of_examples = "Epsilon of what each client has released so far, by Renyi accounting. The sizes of the "
+                              "clients' data, and the losses and accuracies in this report, are not covered by it.";
+    const char* of_clients = "Epsilon of what the server has made of each client's uploads so far, by Renyi "
+                             "accounting. The server sees uploads as they are; losses and accuracies in this report "
+                             "are not covered either.";
     Extra out{.id = "privacy",
               .title = s.of_clients ? "Differential privacy of whole clients"
                                     : "Differential privacy of single examples",
-              .caption = s.of_clients
-                             ? "Epsilon of what the server has made of each client's uploads so far, by Renyi accounting. "
-                               "The server sees the uploads themselves; the losses and accuracies in this report are not "
-                               "covered either."
-                             : "Epsilon of what each client has released so far, by Renyi accounting. The sizes of the "
-                               "clients' data, and the losses and accuracies in this report, are not covered by it.",
+              .caption = s.of_clients ? of_clients : of_examples,
               .kind = Kind::table,
               .series = {{.name = "value"}}};
     const auto number = [&](const std::string& name, double value) {
