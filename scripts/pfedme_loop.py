@@ -60,7 +60,8 @@ def slope(v, x, y, out):
     z /= len(y)
     dc[:], dd[:] = z.T @ h, z.sum(0)
     e = (z @ c) * (h > 0)
-    da[:], db[:] = e.T @ x, e.sum(0)
+    np.matmul(e.T, x, out=da)
+    db[:] = e.sum(0)
 
 
 def accuracy(v, x, y):
@@ -92,10 +93,14 @@ def run(asked):
             for batch in batches(random, len(ids), asked):
                 if asked.start == "every_batch":
                     theta[:] = local
-                for _ in range(asked.inner):
-                    slope(theta, x[ids[batch]], y[ids[batch]], gradient)
-                    theta -= asked.theta_rate * (gradient + asked.pull * (theta - local) + asked.decay * theta)
-                local -= asked.pull * asked.rate * (local - theta)
+                rows, labels, pull = x[ids[batch]], y[ids[batch]], local * np.float32(asked.theta_rate * asked.pull)
+                for _ in range(asked.inner):  # theta -= theta_rate (gradient + pull (theta - local) + decay theta)
+                    slope(theta, rows, labels, gradient)
+                    gradient *= asked.theta_rate
+                    theta *= 1 - asked.theta_rate * (asked.pull + asked.decay)
+                    theta += pull
+                    theta -= gradient
+                local += np.float32(asked.pull * asked.rate) * (theta - local)
             kept[k] = theta
             total += len(ids) * local.astype(np.float64)
             examples += len(ids)

@@ -37,14 +37,19 @@ def cost_lines(facts):
             *(f"{line}{';' if i + 1 < len(lines) else '.'}" for i, line in enumerate(lines))] if lines else []
 
 
+def personal_lines(facts):
+    said = [f"{row} {fact['personal_parameters']:,}" for row, fact in facts.items() if fact.get("personal_parameters")]
+    return [textwrap.fill(f"- Personal parameters: {'; '.join(said)}.", 120, subsequent_indent="  ")] if said else []
+
+
 def remarks(facts):
-    return data_lines(facts) + cost_lines(facts)
+    return data_lines(facts) + personal_lines(facts) + cost_lines(facts)
 
 
 def tables(Cell, Table):
     """name -> function that makes the table, of scripts/results' own Cell and Table."""
     fedspa = {"IID": "fedspa/cifar10-small-iid", "A": "fedspa/cifar10-small-a", "B": "fedspa/cifar10-small-b"}
-    fedspa_about = ("CIFAR-10, JPEG copy; LeNet5 where the paper has {net}, {{rounds}} rounds for 1000, 100 clients, 10 a round, 2 epochs "
+    fedspa_about = ("CIFAR-10, JPEG copy; CifarNet where the paper has {net}, {{rounds}} rounds for 1000, 100 clients, 10 a round, 2 epochs "
                     "in batches of 32 (the paper: 5 of 128); A and B: Dirichlet 0.5 and 0.3. Accuracy in %, pooled, mean of the last "
                     "three rounds. ")
 
@@ -61,6 +66,7 @@ def tables(Cell, Table):
         cells, kinds = {}, {}
         for row, (algorithm, model, published) in rows.items():
             kinds[row] = {algorithm}
+            kinds |= {column: {column.lower()} for column in fedspa}
             for (column, preset), number in zip(fedspa.items(), published):
                 cells[row, column] = Cell(("--preset", preset, "--algorithm", algorithm, *LAST), model, "", number)
         return Table("FedSpa, Table 1: CIFAR-10", fedspa_about.format(net="VGG11") + "Published: CIFAR-10 with VGG11. What compares "
@@ -86,15 +92,13 @@ def tables(Cell, Table):
                      "Published: CIFAR-100 with ResNet-18, Dirichlet 0.2 and 0.1; here the questions are put to CIFAR-10.",
                      tuple(rows), tuple(fedspa), cells, (1, 2, 3), 40,
                      ((first, "sparsity 0.5, uniform"), ("sparsity 0.2", first), (first, "sparsity 0.8"),
-                      ("sparsity 0.8", "sparsity 0.8, uniform")), {row: {"fedspa-dst"} for row in rows}, remarks)
+                      ("sparsity 0.8", "sparsity 0.8, uniform")), {row: {"fedspa-dst"} for row in rows} | {column: {column.lower()} for column in fedspa}, remarks)
 
     flow = {"Dir 0.1": "flow/cifar10-small-dir01", "Dir 0.6": "flow/cifar10-small-dir06"}
     program = settings("global_loss=global split=none")
-    flow_budget = 750  # examples of a visit's gradients: three epochs of 250 images
-    flow_about = ("CIFAR-10, JPEG copy; 200 clients of 250 images with Dirichlet labels (the paper: 500 of 100), 10 a round, LeNet5 in "
-                  "four blocks for ResNet-18 in six, {rounds} rounds for 4000. Equal budgets: the gradients of a visit see 750 images in every row, "
-                  "but Local's, which trains 20 epochs a visit as in the paper. Those who train before they serve, FedAvg+FT and Flow, do so on 500, "
-                  "and keep nothing of it. Flow: Equation 5 and two halves as the paper prints them; Flow, program: w_g descends its "
+    flow_about = ("CIFAR-10, JPEG copy; 100 clients of 100 images with Dirichlet labels (the paper: 500 of 100), 10 a round, CifarNet in "
+                  "five blocks for ResNet-18 in six, {rounds} rounds for 4000. Budgets are as equal as whole epochs allow (below); Local trains "
+                  "20 epochs a visit as in the paper. Those who train before they serve, FedAvg+FT and Flow, keep nothing of it. Flow: Equation 5 and two halves as the paper prints them; Flow, program: w_g descends its "
                   "own loss and there are no halves, as in the authors' CIFAR program. ")
 
     def flow_rows():
@@ -127,10 +131,10 @@ def tables(Cell, Table):
                     cells[rows[-1], column] = Cell(("--preset", preset, "--algorithm", algorithm, *more, *ONCE), model, stage, number)
         return Table("Flow, Table 2: CIFAR-10", flow_about + "Accuracy in %, pooled, after the last round; G: the server's model (FedAvg+FT's "
                      "is FedAvg's, published 60.98 and 67.5 for FedAvg), P: the personal ones, by the hard policy unless soft is said.",
-                     tuple(rows), tuple(flow), cells, (1, 2, 3), 60,
+                     tuple(rows), tuple(flow), cells, (1, 2, 3), 100,
                      (("Flow, P", "FedAvg+FT, P"), ("Flow, G", "FedAvg+FT, G"), ("Flow, program, P", "FedAvg+FT, P"),
                       ("Flow, program, G", "FedAvg+FT, G"), ("Flow, P, soft", "Flow, P")),
-                     {row: {flow_rows()[row.rsplit(", P, soft", 1)[0].rsplit(", P", 1)[0].rsplit(", G", 1)[0]][0]} for row in rows}, flow_spent)
+                     {row: {cell.arguments[3]} for (row, _), cell in cells.items()} | {column: {column.lower()} for column in flow}, flow_spent)
 
     def flow_table3():
         published = {"FedAvg+FT": (97.18, 99.33), "Flow": (98.33, 99.62), "Flow, program": (98.33, 99.62), "Ditto": (90.52, 89.61),
@@ -141,28 +145,27 @@ def tables(Cell, Table):
             for (column, preset), number in zip(flow.items(), numbers):
                 cells[name, column] = Cell(("--preset", preset, "--algorithm", algorithm, *more, *ONCE), "benefiting", "", number)
         return Table("Flow, Table 3: clients that benefit, CIFAR-10", flow_about + "Clients in % whose personal model is better than the "
-                     "server's on their own test data, after the last round; the runs of Table 2.", tuple(published), tuple(flow), cells, (1, 2, 3), 60,
-                     (("Flow", "FedAvg+FT"), ("Flow, program", "FedAvg+FT")), {row: {flow_rows()[row][0]} for row in published}, data_lines)
+                     "server's on their own test data, after the last round; the runs of Table 2.", tuple(published), tuple(flow), cells, (1, 2, 3), 100,
+                     (("Flow", "FedAvg+FT"), ("Flow, program", "FedAvg+FT")), {row: {flow_rows()[row][0]} for row in published} | {column: {column.lower()} for column in flow}, data_lines)
 
     def fedalt():
         preset = "fedalt/cifar10-small"
         weights = "fedalt-cifar10-{seed}.safetensors"
-        start = Cell(("--preset", preset, "--algorithm", "fedavg", "--model", "resnet8:width=8,groups=4", "--save-weights", weights, *ONCE),
-                     "global")
+        start = Cell(("--preset", preset, "--algorithm", "backbone", "--save-weights", weights, *ONCE), "global")
         begin = ("--preset", preset, "--weights", weights)
-        plain = ("--model", "resnet8:width=8,groups=4")
         tuned = ("--eval-also", "tune_epochs=2", *ONCE)
-        rows = {"FedAvg, G": ("fedavg-ft", (*plain, *settings("epochs=2")), "global", False),
-                "Finetune (all)": ("fedavg-ft", (*plain, *settings("epochs=2")), None, True)}
-        for scope, more in {"input": ("--scope", "named:conv1", *plain), "output": ("--scope", "output", *plain),
-                            "adapter": ("--scope", "adapter+norm")}.items():
+        rows = {"FedAvg, G": ("fedavg-ft", settings("epochs=2"), "global", False),
+                "Finetune (all)": ("fedavg-ft", settings("epochs=2"), None, True)}
+        for scope, named in {"adapter": "adapter", "output": "output", "input": "named:0"}.items():
+            more = ("--scope", named)
+            for name, algorithm, epochs in (("FedAlt", "fedalt", ()), ("FedSim", "fedsim", settings("epochs=2"))):
+                rows[f"{name}, {scope}"] = (algorithm, (*more, *epochs), "personal", True)
             rows[f"FT (part.), {scope}"] = ("ft-part", (*more, *settings("epochs=2")), None, True)
-            for state in ((), ("--stateless",)):
-                for name, algorithm, epochs in (("FedAlt", "fedalt", ()), ("FedSim", "fedsim", settings("epochs=2"))):
-                    rows[f"{name}, {scope}{', stateless' if state else ''}"] = (algorithm, (*more, *epochs, *state), "personal", True)
+            for name, algorithm, epochs in (("FedAlt", "fedalt", ()), ("FedSim", "fedsim", settings("epochs=2"))):
+                rows[f"{name}, {scope}, stateless"] = (algorithm, (*more, *epochs, "--stateless"), "personal", True)
         cells, kinds = {}, {}
         for row, (algorithm, more, model, then) in rows.items():
-            kinds[row] = {algorithm}
+            kinds[row] = {algorithm, *({row.split(", ")[1]} if "--scope" in more else {"whole"}), *({"stateless"} if "stateless" in row else {"stateful"})}
             arguments = (*begin, "--algorithm", algorithm, *more, *tuned)
             if model:
                 cells[row, "(b)"] = Cell(arguments, model)
@@ -172,11 +175,11 @@ def tables(Cell, Table):
         pairs += [(f"FedAlt, {scope}", f"FT (part.), {scope}") for scope in ("input", "output", "adapter")]
         pairs += [(f"FedAlt, {scope}", f"FedAlt, {scope}, stateless") for scope in ("input", "output", "adapter")]
         return Table("FedAlt and FedSim: CIFAR-10",
-                     "CIFAR-10, JPEG copy; Dirichlet 0.3, 50 clients, 10 a round, ResNet-8 of width 8. (a) 30 rounds of FedAvg, (b) {rounds} rounds "
+                     "CIFAR-10, JPEG copy; Dirichlet 0.3, 100 clients, 10 a round, CifarNet with two bottleneck adapters of 16 in its dense part. (a) 40 rounds of FedAvg, (b) {rounds} rounds "
                      "of the row's method at equal numbers of gradient steps, (c) 2 epochs on the personal part. Accuracy in %, pooled, after the last "
-                     "round. Input: the first convolution; adapter: the adapters and all norms, as the authors' program has it. The paper has "
+                     "round. Input: the first convolution. The paper has "
                      "no CIFAR-10, so nothing is published to stand beside.",
-                     tuple(rows), ("(b)", "then (c)"), cells, (1, 2, 3), 12, tuple(pairs), kinds, remarks, first=((start, 30),))
+                     tuple(rows), ("(b)", "then (c)"), cells, (1, 2, 3), 20, tuple(pairs), kinds, remarks, first=((start, 40),))
 
     def pfedbred():
         ft, two, code = ("--eval-also", "tune_steps=1"), ("--eval-also", "tune_steps=2"), settings("mh=code")
@@ -224,7 +227,7 @@ def tables(Cell, Table):
                 if number is not None:
                     cells[row, column] = Cell(arguments, model, "", number, on=on)
         return Table("PerAda, Tables 1 and 2: CIFAR-10",
-                     "CIFAR-10, JPEG copy; 20 clients of Dirichlet 0.1, 8 a round, ResNet-8 of width 8 with adapters for ResNet-18, {rounds} "
+                     "CIFAR-10, JPEG copy; 20 clients of Dirichlet 0.1, 8 a round, a convolutional network with adapters for ResNet-18, {rounds} "
                      "rounds of one epoch for 200 of ten. The backbone is frozen for adapters and was made by 10 rounds of FedAvg on the lower half of the "
                      "classes (the paper's: ImageNet). Public data: a tenth of everybody's training images without labels (the paper's: CIFAR-100). Local-test: "
                      "own test data, pooled; Global-test: each personal model on everybody's test images, mean over clients; in %, after the last round. "
