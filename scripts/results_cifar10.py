@@ -94,6 +94,16 @@ def tables(Cell, Table):
                      ((first, "sparsity 0.5, uniform"), ("sparsity 0.2", first), (first, "sparsity 0.8"),
                       ("sparsity 0.8", "sparsity 0.8, uniform")), {row: {"fedspa-dst"} for row in rows} | {column: {column.lower()} for column in fedspa}, remarks)
 
+    def fedspa_seconds():
+        rows = ("fedspa-dst", "fedspa-rsm", "ditto", "fedavg", "sub-fedavg", "local", "subsampling")
+        cells = {(row, "seconds a round"): Cell(("--preset", fedspa["B"], "--algorithm", row, *ONCE), "seconds") for row in rows}
+        for density in ("0.2", "0.8"):
+            cells[f"fedspa-dst, density {density}", "seconds a round"] = Cell(
+                ("--preset", fedspa["B"], "--algorithm", "fedspa-dst", *settings(f"density={density}"), *ONCE), "seconds")
+        return Table("FedSpa on CIFAR-10: seconds", fedspa_about.format(net="VGG11").partition("Accuracy")[0].replace("{rounds} rounds for 1000, ", "") +
+                     "Median over {rounds} rounds of what the visits and the merge of a round take, one thread, nothing else on the machine; "
+                     "DST's search for masks is in it.", tuple(row for row, _ in cells), ("seconds a round",), cells, (1,), 3, remarks=data_lines)
+
     flow = {"Dir 0.1": "flow/cifar10-small-dir01", "Dir 0.6": "flow/cifar10-small-dir06"}
     program = settings("global_loss=global split=none")
     flow_about = ("CIFAR-10, JPEG copy; 100 clients of 100 images with Dirichlet labels (the paper: 500 of 100), 10 a round, CifarNet in "
@@ -259,6 +269,7 @@ def tables(Cell, Table):
                      tuple(rows), ("0.003", "0.01", "0.03", "0.1", "0.3"), cells, (1,), 10,
                      kinds={name: {columns[0][1].arguments[3], name.split()[0].lower()} for name, columns in rows.items()}, remarks=data_lines)
 
-    return {"fedspa-cifar10-table1": fedspa_table1, "fedspa-cifar10-studies": fedspa_studies, "flow-cifar10-table2": flow_table2,
+    return {"fedspa-cifar10-table1": fedspa_table1, "fedspa-cifar10-studies": fedspa_studies,
+            "fedspa-cifar10-seconds": fedspa_seconds, "flow-cifar10-table2": flow_table2,
             "flow-cifar10-table3": flow_table3, "fedalt-cifar10": fedalt, "pfedbred-cifar10": pfedbred, "perada-cifar10": perada,
             "cifar10-rates": tuning}

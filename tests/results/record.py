@@ -65,7 +65,9 @@ def check_numbers(results):
                 "stage": "s", "on": "local", "value": value, **more}
     last = {"pick": "last", "average": "unweighted"}
     report = {"version": "1", "kernel_set": "k", "config": {"trained_parameters": 3, "frozen_parameters": 4},
-              "rounds": [{"examples": 60, "trained": 2, "formula_bytes_up": 80, "merged": 4}],
+              "rounds": [{"phases": [{"name": "visits", "seconds": 9}]}, {"phases": [{"name": "visits", "seconds": 2}]},
+                         {"examples": 60, "trained": 2, "formula_bytes_up": 80, "merged": 4, "phases": [
+                             {"name": "visits", "seconds": 3}, {"name": "merge", "seconds": 1}, {"name": "evaluate", "seconds": 7}]}],
               "extras": [{"id": "privacy", "categories": ["epsilon, mean", "delta"], "series": [{"texts": ["1.5", "1e-05"]}]}],
               "final": {"per_client": [{"accuracy_personal": p, "accuracy_global": 0.5} for p in (0.4, 0.5, 0.6, 0.7)], "evaluations": [
                   evaluation("personal", 0.875), evaluation("personal", 0.1, pick="last"), evaluation("personal", 0.2, metric="loss"),
@@ -73,7 +75,7 @@ def check_numbers(results):
                   evaluation("global", 0.25, on="shift:mean of 2", **last), evaluation("global", 0.1, on="shift:blur:1", **last)]}}
     made = results.line_of(report, "run x", 4, "abc1234")
     assert made["values"] == {"personal local s": 87.5, "global union s": 50, "global shifts s": 25, "benefiting": 50,
-                              "epsilon, mean": 1.5}, made["values"]
+                              "seconds": 4, "epsilon, mean": 1.5}, made["values"]
     assert made["facts"] == {"trained_parameters": 3, "frozen_parameters": 4, "examples": 30, "sent": 20}, made["facts"]
     assert results.value_name(results.Cell((), "personal", "s")) == "personal local s"
 
