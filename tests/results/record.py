@@ -107,7 +107,7 @@ def check_commands(results):
 
 def check_verdicts(results):
     """Differences of 1 to 3 points are reproduced, the other way round contradicted, and not decided where they are wide or of one seed."""
-    claim = results.results_verdicts.Claim("S", "a above b", "2 against 1", "t", "a", "b", ("c",))
+    claim = results.results_verdicts.Claim("S", "a above b", "Table 1", "t", "a", "b", ("c",))
 
     def judged(a, b, clients=None):
         numbers = {("a", "c"): dict(enumerate(a)), ("b", "c"): dict(enumerate(b))}
@@ -120,6 +120,8 @@ def check_verdicts(results):
     assert judged((None,), (10,))[2] == "not run" and judged((), ())[2] == "not run"
     clients = {("a", "c"): {0: [50, 60], 1: [52, 62]}, ("b", "c"): {0: [49, 58], 1: [49, 58]}}  # gains 2 and 3: one half, 12.706 x 0.5
     assert judged((11, 12), (10, 10), clients)[1] == "+2.50 [-3.85, +8.85]", judged((11, 12), (10, 10), clients)
+    page = results.verdicts({})
+    assert "| 79.44 against 72.24, Table 1 | `pfedbred-cifar10`, CifarNet | not run |" in page, page
     for name, rows in {each.table: (each.first, each.second) for each in results.results_verdicts.CLAIMS}.items():
         assert set(rows) <= set(results.TABLES[name]().rows), f"{name} has no {rows}"
     for each in results.results_verdicts.CLAIMS:
