@@ -55,5 +55,6 @@ FOUND = (
     "- What PFLlib prints as the accuracy of personalised models is that of the model its clients have just received, for its list of "
     "personalised parameters is the list of the model's own, which the download overwrites before the evaluation; a client that was never drawn is "
     "tested with its first parameters. It says nothing of theta and is not to be held against the personal models here. Of two aggregations in a "
-    "round the second mixes with the model before, and with beta = 1 does nothing.",
+    "round the second mixes with the model before, and with beta = 1 does nothing; "
+    "its own beta, unless one is set, is 0, with which the server's model never moves (read, not run).",
 )
