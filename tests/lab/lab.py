@@ -1244,7 +1244,9 @@ if asked["--seed"] == "13":
 value = 0.9 + 0.001 * int(asked["--seed"])
 evaluations = [{"model": model, "split": "test", "clients": "all", "pick": "mean_last:10", "average": "pooled",
                 "metric": "accuracy", "stage": stage, "value": value + 0.01 * bool(stage)}
-               for model in ("global", "personal") for stage in ("", "tune_steps=1")]
+               for model in ("global", "personal") for stage in ("", "tune_steps=1", "tune_epochs=2")]
+if "--save-weights" in asked:
+    pathlib.Path(asked["--save-weights"]).write_text("weights")
 pathlib.Path(asked["--json"]).write_text(json.dumps(
     {"version": "0", "kernel_set": "none", "final": {"evaluations": evaluations}}))
 """
@@ -1288,6 +1290,20 @@ def tables_of_results(folder):
     expect(broken.returncode != 0 and page.read_text() == text, "a failed run changed the page")
     unknown = results("--rows", "pfedmee")
     expect(unknown.returncode == 2 and "pfedmee" in unknown.stderr, "an unknown row")
+
+    def begun(*more):  # a table whose runs begin with weights that a run before them leaves in the current directory
+        known = len(log.read_text().splitlines())
+        ran(subprocess.run([sys.executable, "-B", script, "fedalt-cifar10", "--lab", fake, "--record", record, "--page", page, "--rows",
+                            "ft-part", "--models", "adapter", *more], capture_output=True, text=True, check=False, cwd=folder))
+        return log.read_text().splitlines()[known:]
+
+    calls = begun("--seeds", "1,2")
+    files = [f"fedalt-cifar10-{seed}.safetensors" for seed in (1, 2)]
+    expect(len(calls) == 4 and all(f"--save-weights {name} " in calls[i] and f"--weights {name} " in calls[i + 2] for i, name in enumerate(files)),
+           f"the runs that others begin with come first: {calls}")
+    expect(not begun("--seeds", "1,2"), "what was run is run again")
+    (folder / files[0]).unlink()
+    expect(not begun("--seeds", "1,2") and "--save-weights" in begun("--seeds", "1", "--again")[0], "weights that are gone are made where they are read")
 
 
 def figures_of_pages(listed):
