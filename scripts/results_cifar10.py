@@ -265,7 +265,7 @@ def tables(Cell, Table):
         cells = {(name, rate): cell for name, columns in rows.items() for rate, cell in columns}
         return Table("Rates on CIFAR-10, by validation",
                      "CIFAR-10, JPEG copy; accuracy in % on a fifth of every client's training data that was set aside, after {rounds} rounds of the "
-                     "small presets. Columns: the rate (of pFedMe and mh both rates). The presets have the best one of their first row.",
+                     "small presets. Columns: the rate (of pFedMe and mh both rates). The presets' rates were set before this was run.",
                      tuple(rows), ("0.003", "0.01", "0.03", "0.1", "0.3"), cells, (1,), 10,
                      kinds={name: {columns[0][1].arguments[3], name.split()[0].lower()} for name, columns in rows.items()}, remarks=data_lines)
 
