@@ -53,7 +53,7 @@ public:
     ActiveChoice(const Node<R>& n, const Graph<R>& graph, const Mask& mask, std::size_t batch, Arithmetic how) {
         const Spec& s = n.spec();
         const bool affine = s.affine && s.in[0].positions() == 1;
-        if ((!affine && s.kernel == 0) || n.shared || graph.on != &backend_for<R>()) return;
+        if ((!affine && s.kernel == 0) || n.shared || !graph.on->own()) return;
         weights = {&mask, {n.w, n.w + s.segments[0].size()}};
         biases = {&mask, {weights.whole.end, n.range().end}};
         if (s.kernel > 0)
