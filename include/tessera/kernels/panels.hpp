@@ -172,8 +172,8 @@ TESSERA_INLINE void panel_products(const float* a, std::size_t am, const PanelSo
         if (source.given()) pack_panel<Bytes>(source, 0, depth, first, columns, room);
         const float* panel = source.given() ? room : room + first * depth;
         for (std::size_t k = 0; k == 0 || k < depth; k += panel_chunk)
-            chunk_rows<Bytes, false>(a + k, am, 1, 0, panel + k * width, bias ? bias + first : nullptr, c + first, cm, rows,
-                              std::min(panel_chunk, depth - k), std::min(width, columns - first), k > 0);
+            chunk_rows<Bytes, false>(a + k, am, 1, 0, panel + k * width, bias ? bias + first : nullptr, c + first, cm,
+                                     rows, std::min(panel_chunk, depth - k), std::min(width, columns - first), k > 0);
     }
 }
 template <class, std::size_t Bytes>
@@ -209,7 +209,7 @@ TESSERA_INLINE void panel_outer_products_body(const float* a, std::size_t ar, co
         for (std::size_t first = 0; first < columns; first += width) {
             pack_panel<Bytes>(b, r, n, first, columns, right.data());
             chunk_rows<Bytes, true>(left.data(), 1, most, most * chunk, right.data(), nullptr, c + first, cm, rows, n,
-                              std::min(width, columns - first), r > 0);
+                                    std::min(width, columns - first), r > 0);
         }
     }
 }
