@@ -18,8 +18,9 @@ class Tessera(ConanFile):
     topics = ("federated-learning", "personalization", "machine-learning", "header-only")
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
-    options = {"cuda": [True, False]}  # asks for the system's CUDA toolkit, which find_package(tessera COMPONENTS cuda) takes
-    default_options = {"cuda": False}
+    # Asks for the system's CUDA toolkit, or MPI, which find_package(tessera COMPONENTS cuda mpi) takes.
+    options = {"cuda": [True, False], "mpi": [True, False]}
+    default_options = {"cuda": False, "mpi": False}
     exports_sources = "CMakeLists.txt", "include/*", "scripts/cmake/*", "LICENSE"
     no_copy_source = True
 
@@ -39,6 +40,8 @@ class Tessera(ConanFile):
     def validate(self):
         if self.options.cuda and not shutil.which("nvcc") and not Path("/usr/local/cuda/bin/nvcc").exists():
             raise ConanInvalidConfiguration("tessera's option cuda needs the CUDA toolkit, 12.8 or newer, with nvcc")
+        if self.options.mpi and not shutil.which("mpicxx"):
+            raise ConanInvalidConfiguration("tessera's option mpi needs Open MPI or MPICH, with mpicxx")
 
     def generate(self):
         CMakeDeps(self).generate()
@@ -46,6 +49,7 @@ class Tessera(ConanFile):
         for option in ("TESTS", "EXAMPLES", "BENCHMARKS"):
             toolchain.cache_variables[f"TESSERA_BUILD_{option}"] = False
         toolchain.cache_variables["TESSERA_COMPONENTS"] = ""
+        toolchain.cache_variables["TESSERA_MPI"] = False
         toolchain.generate()
 
     def package(self):

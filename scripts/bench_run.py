@@ -18,6 +18,7 @@ import sys
 import time
 
 import bench_against
+import bench_images
 import bench_report
 import commit_build
 
@@ -26,7 +27,10 @@ PROBLEMS = {
     "dense_step": ({"dense_step_plain": "*/torch_plain", "dense_step_manual": "*/torch_manual",
                     "dense_step_expert": "*/torch_expert"},
                    r"^(dnn|mclr)/(tessera|tessera_bytes|tessera_amx|eigen|torch_plain|torch_expert)$"),
-    "gemm": ({}, None),
+    "gemm": ({"gemm_jax": "*/jax"}, None),
+    "conv": ({}, None),
+    "norm": ({"norm": "*/torch*"}, None),
+    "sparse_conv": ({}, None),
     "conv_step": ({"conv_step": "*/torch_plain"}, None),
     "image_step": ({"image_step": "*/torch_*", "image_step_jax": "*/jax"}, None),
     "lstm_step": ({"lstm_step": "*/torch_plain"}, None),
@@ -37,7 +41,8 @@ PROBLEMS = {
     "sparse_choice": ({}, None),
     "routing": ({}, r"^dnn3/(hard|soft|plain_and_router)$"),
     "private_step": ({}, r"^private_step/(sgd|keyed|system)$"),
-    "round": ({"round_plain": "*/torch_plain", "round_expert": "*/torch_expert"}, r"^(fedavg|pfedme|tiny)/"),
+    "round": ({"round_plain": "*/torch_plain", "round_expert": "*/torch_expert", "round_jax": "*/jax_*"},
+              r"^(fedavg|pfedme|tiny)/"),
 }
 QUICK_SCRIPTS = ["dense_step_plain", "dense_step_expert", "round_plain"]
 PRIORITY = 5  # of the real-time class, above everything that shares the machine
@@ -267,12 +272,15 @@ class Run:
         scripts, names = PROBLEMS[problem]
         if self.arguments.quick:
             scripts = {script: pattern for script, pattern in scripts.items() if script in QUICK_SCRIPTS}
+        elif self.arguments.images:
+            names = bench_images.NAMES[problem]
+            scripts = {script: pattern for script, pattern in scripts.items() if not names or script != "round_plain"}
         else:
             names = None
         helpers = start_scripts(self.arguments, self.core, self.results, problem, scripts, names)
         for _ in range(self.turns):
             self.machine()
-            if problem == "round":
+            if problem == "round" and not self.arguments.images:
                 self.round()
             else:
                 self.program(problem, names)
@@ -286,6 +294,9 @@ class Run:
             skipped = self.arguments.only and problem not in self.arguments.only
             if skipped or (self.arguments.quick and PROBLEMS[problem][1] is None):
                 continue
+            if problem not in bench_images.NAMES if self.arguments.images else (
+                    problem in bench_images.ALONE and not self.arguments.only):
+                continue
             began = time.monotonic()
             self.problem(problem)
             print(f"{problem}: {time.monotonic() - began:.0f} s", flush=True)
@@ -298,6 +309,8 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True, help=argparse.SUPPRESS)
     parser.add_argument("--quick", action="store_true", help="the must-show rows only")
     parser.add_argument("--only", action="append", choices=PROBLEMS, help="one problem; may be given more than once")
+    parser.add_argument("--images", action="store_true", help="the rows of image models, large products and rounds over JAX")
+    parser.add_argument("--keep", type=pathlib.Path, help="with --images: samples of earlier runs, to which these are added")
     parser.add_argument("--page", type=pathlib.Path, default=pathlib.Path("docs/benchmarks.md"),
                         help="where the page of a whole run goes (docs/benchmarks.md)")
     parser.add_argument("--turns", type=int, help="how often everything takes its turn (5, or 2 with --quick)")
@@ -310,6 +323,10 @@ def main():
     page = arguments.root / arguments.page
     if page.suffix != ".md" or not page.parent.is_dir():
         parser.error(f"--page {arguments.page}: a page is a .md file in a folder that exists")
+    if arguments.images and arguments.quick:
+        parser.error("--images, --quick: one of them")
+    if arguments.keep and not arguments.images:
+        parser.error("--keep: only with --images")
     if arguments.turns is not None and arguments.turns < 1:
         parser.error("--turns: at least 1")
     if arguments.min_time is not None and not 0 < arguments.min_time < 3600:
@@ -342,18 +359,26 @@ def main():
     began = time.monotonic()
     Run(arguments, core, results).everything()
 
-    command = "scripts/bench" + (" --quick" if arguments.quick else "") + "".join(
+    command = "scripts/bench" + (" --quick" if arguments.quick else "") + (" --images" if arguments.images else "") + "".join(
         f" --only {problem}" for problem in arguments.only or [])
+    command += f" --turns {arguments.turns}" if arguments.images and arguments.turns else ""
+    command += f" --min-time {arguments.min_time:g}" if arguments.images and arguments.min_time else ""
     if arguments.page != parser.get_default("page"):
         command += f" --page {arguments.page}"
     data = {"version": 1, "command": command, "date": time.strftime("%Y-%m-%d"), "machine": machine,
             "seconds": round(time.monotonic() - began), "problems": results.problems}
-    partial = arguments.quick or arguments.only or arguments.turns or arguments.min_time
+    partial = arguments.quick or (arguments.only or arguments.turns or arguments.min_time) and not arguments.images
     (arguments.build / "results.json").write_text(json.dumps(data, indent=1) + "\n")
-    if partial:
+    if partial or arguments.images and arguments.page == parser.get_default("page"):
         page = arguments.build / "benchmarks.md"
-    page.write_text(bench_report.page(data))
-    print(bench_report.must_show_table(data))
+    if arguments.images:
+        if arguments.keep:
+            data = bench_images.joined(arguments.keep, data)
+        page.write_text(bench_images.page(data))
+        print(bench_images.rows(data))
+    else:
+        page.write_text(bench_report.page(data))
+        print(bench_report.must_show_table(data))
     print(f"\n{data['seconds']} s; every sample is in build/bench/results.json, the tables in "
           f"{os.path.relpath(page, arguments.root)}")
     wrong = bench_report.wrong_answers(data)

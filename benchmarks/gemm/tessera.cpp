@@ -3,6 +3,7 @@
 #include <tessera/kernels/backend.hpp>
 
 #include "gemm/problem.hpp"
+#include "support/crew_of_two.hpp"
 
 namespace {
 
@@ -19,6 +20,22 @@ struct Ours {
     }
 };
 
+// With a crew of two, which is there only while somebody multiplies.
+class Helped final : public bench::Multiplier {
+public:
+    explicit Helped(const bench::GemmTask& task) : alone_(task) {}
+    void run() override {
+        bench::CrewOfTwo crew;  // a thread more: 30 us of 10 ms
+        const tessera::Crew::Use use(&crew);
+        alone_.run();
+    }
+    static bench::Multiplier* make(const bench::GemmTask& task) { return new Helped(task); }
+
+private:
+    bench::Calls<Ours> alone_;
+};
+
 }  // namespace
 
 void add_tessera(bench::GemmCompetitors& all) { all.add("tessera", false, bench::Calls<Ours>::make); }
+void add_crew(bench::GemmCompetitors& all) { all.add("tessera_crew", false, Helped::make); }

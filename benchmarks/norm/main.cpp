@@ -14,6 +14,7 @@
 #include <tessera/kernels/reference/norm.hpp>
 
 #include "support/crew_of_two.hpp"
+#include "support/exchange.hpp"
 #include "support/verdict.hpp"
 
 namespace {
@@ -73,7 +74,26 @@ public:
             pool);
     }
 
+    void write(const std::string& name, const bench::Exchange& out) {
+        if (!out.wanted()) return;
+        out.write<float>(name + ".x.f32", x_);
+        out.write<float>(name + ".dy.f32", dy_);
+        out.write<float>(name + ".scale.f32", scale_);
+        out.write<float>(name + ".shift.f32", shift_);
+        std::vector<double> y(x_.size()), saved(saved_.size()), dx(x_.size()), dscale(channels_), dshift(channels_);
+        reference(y, saved, dx, dscale, dshift);
+        out.write<double>(name + ".y.f64", y);
+        out.write<double>(name + ".dx.f64", dx);
+    }
+
 private:
+    void reference(std::vector<double>& y, std::vector<double>& saved, std::vector<double>& dx,
+                   std::vector<double>& dscale, std::vector<double>& dshift) const {
+        const auto x = wide(x_), dy = wide(dy_), scale = wide(scale_), shift = wide(shift_);
+        kernels::reference::norm(x.data(), scale.data(), shift.data(), y.data(), saved.data(), s_, 1e-5, true, false);
+        kernels::reference::norm_gradient(x.data(), dy.data(), scale.data(), shift.data(), saved.data(), dx.data(),
+                                          dscale.data(), dshift.data(), s_, true, false);
+    }
     void forward() {
         kernels::norm(x_.data(), scale_.data(), shift_.data(), y_.data(), saved_.data(), s_, 1e-5f, {.relu = true});
     }
@@ -84,12 +104,9 @@ private:
     }
     double off() {
         std::vector<double> y(x_.size()), saved(saved_.size()), dx(x_.size()), dscale(channels_), dshift(channels_);
-        const auto x = wide(x_), dy = wide(dy_), scale = wide(scale_), shift = wide(shift_);
-        kernels::reference::norm(x.data(), scale.data(), shift.data(), y.data(), saved.data(), s_, 1e-5, true, false);
+        reference(y, saved, dx, dscale, dshift);
         double worst = bench::distance<float>(y_, y);
         if (!done_) return worst;
-        kernels::reference::norm_gradient(x.data(), dy.data(), scale.data(), shift.data(), saved.data(), dx.data(),
-                                          dscale.data(), dshift.data(), s_, true, false);
         // Where y is 0 within rounding a slope may go either way: a handful of numbers of a million, none expected.
         worst = std::max(worst, bench::distance<float>(dscale_, dscale));
         return std::max(worst, bench::distance<float>(dx_, dx));
@@ -104,9 +121,12 @@ private:
 }  // namespace
 
 int main(int argc, char** argv) {
+    const bench::Exchange out(argc, argv);
     std::vector<std::unique_ptr<Normed>> all;
     for (const auto& [channels, plane] : {std::pair<std::size_t, std::size_t>{64, 32}, {128, 16}, {256, 8}, {512, 4}})
-        all.push_back(std::make_unique<Normed>(channels, plane));
+        all.push_back(std::make_unique<Normed>(channels, plane)),
+            all.back()->write(std::to_string(channels) + "@" + std::to_string(plane), out);
+    if (out.wanted()) return 0;
     benchmark::AddCustomContext("kernel_set", std::string(kernels::active_name()));
     return bench::run(argc, argv);
 }

@@ -251,10 +251,11 @@ private:
 
 int main(int argc, char** argv) {
     const FlushDenormals flush;
-    // LeNet5's two, one of each end of a ResNet-18 or VGG11.
+    // LeNet5's two, the stages of a ResNet-18 or VGG11.
     for (const Layer& layer : {Layer{1, 20, 28, 5, 0}, Layer{20, 50, 12, 5, 0}, Layer{64, 64, 32, 3, 1},
-                               Layer{256, 256, 8, 3, 1}})
-        for (const Density& density : {Density{"0.5", 0.5}, Density{"0.2", 0.2}, Density{"0.1", 0.1}})
+                               Layer{128, 128, 16, 3, 1}, Layer{256, 256, 8, 3, 1}, Layer{512, 512, 4, 3, 1}})
+        for (const Density& density :
+             {Density{"0.5", 0.5}, Density{"0.2", 0.2}, Density{"0.1", 0.1}, Density{"0.05", 0.05}})
             enter(layer, density);
     Visits visits;
     visits.enter();

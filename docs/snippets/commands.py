@@ -54,11 +54,12 @@ def briefly(words):
 
 
 def run_command(lab, words, folder):
-    """As a shell does it, with `> FILE`. A report that `compare` reads and nobody wrote is a run of the algorithm of that name."""
-    if words[0] == "compare":
+    """As a shell does it, with `> FILE`. A report that `compare` or `report` reads and nobody wrote is a run of the algorithm of that name."""
+    if words[0] in ("compare", "report"):
         for file in words[1:]:
             if file.endswith(".json") and not os.path.isfile(os.path.join(folder, file)):
-                run_command(lab, briefly(["run", "--algorithm", file[:-len(".json")], "--json", file]), folder)
+                name = file[:-len(".json")] if words[0] == "compare" else "fedavg"  # a page's own program wrote it
+                run_command(lab, briefly(["run", "--algorithm", name, "--json", file]), folder)
     to = words[words.index(">") + 1] if ">" in words else None
     words = words[:words.index(">")] if to else words
     done = subprocess.run([lab, *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -76,6 +77,7 @@ def has_images(lab, folder):
 def run_page(page, lab, brief=False):
     complaints, count = [], 0
     with tempfile.TemporaryDirectory() as folder:
+        os.symlink(pathlib.Path(__file__).resolve().parent.parent, pathlib.Path(folder, "docs"))
         changes = {**FEW, **({} if brief or has_images(lab, folder) else SYNTHETIC)}
         for words in commands_of(page.read_text()):
             count += 1

@@ -4,20 +4,16 @@
 #include <cstdio>
 
 #include <tessera/data/pool.hpp>
+#include <tessera/io/csv.hpp>
 #include <tessera/method/fedavg_ft.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/uniform.hpp>
 
-#include "tutorial_gardens.hpp"
-
 using namespace tessera;
 
 int main() {
-    const Gardens mine = read_gardens();  // rows, labels, and whose each row is
-    const data::Pool pool{.examples = data::Dataset::own(mine.rows, mine.labels, 2),  // two classes
-                          .clients = mine.names,
-                          .client_of = mine.garden_of};
+    const data::Pool pool = io::read_csv("docs/snippets/gardens.csv", {.label = "water", .client = "garden"}).pool;
 
     const auto net = nn::mlp({4, 8, 2});  // four numbers in, eight hidden, two classes
     const FedAvgFt<> method{.local = {.rate = 0.1}, .epochs = 2, .tune_epochs = 10};

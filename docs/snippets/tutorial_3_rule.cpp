@@ -5,13 +5,12 @@
 #include <string>
 
 #include <tessera/data/pool.hpp>
+#include <tessera/io/csv.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/uniform.hpp>
-
-#include "tutorial_gardens.hpp"
 
 using namespace tessera;
 
@@ -42,10 +41,7 @@ struct GentleSgd {
 
 template <Which W, class Method>
 double accuracy(const Method& method) {
-    const Gardens mine = read_gardens();
-    const data::Pool pool{.examples = data::Dataset::own(mine.rows, mine.labels, 2),  // two classes
-                          .clients = mine.names,
-                          .client_of = mine.garden_of};
+    const data::Pool pool = io::read_csv("docs/snippets/gardens.csv", {.label = "water", .client = "garden"}).pool;
     Federation<Method, nn::Network<float>> run{nn::mlp({4, 8, 2}), pool.federated({.seed = 1}), method,
                                            {.seed = 1, .batch = 10}};
     run.run(20, sample::Uniform{.count = 8});

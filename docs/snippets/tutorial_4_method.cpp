@@ -4,18 +4,15 @@
 
 #include <tessera/conformance.hpp>
 #include <tessera/data/pool.hpp>
+#include <tessera/io/csv.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/uniform.hpp>
 
 #include "tutorial_camps.hpp"
-#include "tutorial_gardens.hpp"
 
 int main() {
-    const Gardens mine = read_gardens();
-    const data::Pool pool{.examples = data::Dataset::own(mine.rows, mine.labels, 2),  // two classes
-                          .clients = mine.names,
-                          .client_of = mine.garden_of};
+    const data::Pool pool = io::read_csv("docs/snippets/gardens.csv", {.label = "water", .client = "garden"}).pool;
     const auto net = nn::mlp({4, 8, 2});
     // [use]
     conformance::require(conformance::method<Camps>());  // threads, wire, checkpoints, serving, ...

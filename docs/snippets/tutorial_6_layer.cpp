@@ -4,13 +4,12 @@
 
 #include <tessera/conformance.hpp>
 #include <tessera/data/pool.hpp>
+#include <tessera/io/csv.hpp>
 #include <tessera/method/fedalt.hpp>
 #include <tessera/nn/layer_check.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/sample/uniform.hpp>
-
-#include "tutorial_gardens.hpp"
 
 using namespace tessera;
 
@@ -40,10 +39,7 @@ struct Calibrate {
 // [/layer]
 
 int main() {
-    const Gardens mine = read_gardens();
-    const data::Pool pool{.examples = data::Dataset::own(mine.rows, mine.labels, 2),  // two classes
-                          .clients = mine.names,
-                          .client_of = mine.garden_of};
+    const data::Pool pool = io::read_csv("docs/snippets/gardens.csv", {.label = "water", .client = "garden"}).pool;
     // [use]
     conformance::require(conformance::layer(Calibrate{}, 4));
     const nn::Network<float> net(4, nn::chain(Calibrate{}, nn::Linear{8}, nn::LeakyRelu{}, nn::Linear{2}));

@@ -19,6 +19,7 @@
 #include <tessera/report/analysis/masks.hpp>
 #include <tessera/report/analysis/memory.hpp>
 #include <tessera/report/coherence.hpp>
+#include <tessera/runtime/at_home.hpp>
 #include <tessera/runtime/class_loss.hpp>
 #include <tessera/runtime/ensemble.hpp>
 #include <tessera/runtime/evaluate.hpp>
@@ -171,12 +172,13 @@ struct Analyses {
             using R = tessera::real<M>;
             std::vector<tessera::Vec<R>> directions(run.size());
             std::vector<tessera::Workspace<R>> workspaces(executor.concurrency());
-            executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
+            tessera::detail::for_each_at_home(run, executor, [&](std::size_t k, std::size_t worker) {
                 const auto id = static_cast<tessera::Id>(k);
                 auto at = run.setup().context(run.data()[k], id, run.rounds_done(), workspaces[worker]);
                 at.serving = true;  // a schedule that has come to its end would leave nothing to measure
                 directions[k] = run.setup().method.envelope().gap(at, run.server().w, run.client(id));
             });
+            tessera::detail::know_everywhere(run, directions);
             return tessera::report::coherence_per_direction(std::span<const tessera::Vec<R>>(directions));
         } else {
             return tessera::report::absent;

@@ -12,12 +12,12 @@
 #include <tessera/report/analysis/runs.hpp>
 #include <tessera/report/compare.hpp>
 #include <tessera/report/compare_figures.hpp>
-#include <tessera/report/html.hpp>
 #include <tessera/report/json.hpp>
-#include <tessera/report/json_reader.hpp>
 
 #include "commands.hpp"
 #include "outputs.hpp"
+#include "page/page.hpp"
+#include "page/run_reader.hpp"
 
 namespace lab {
 namespace {
@@ -28,11 +28,6 @@ std::string in_words(const std::vector<std::string>& words) {
     std::string text;
     for (const auto& word : words) text.append(text.empty() ? "" : " and ").append(word);
     return text;
-}
-
-std::vector<RunRecord> runs_in(const std::string& path) {
-    const auto bytes = tessera::io::read_file(path);
-    return runs_from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
 }
 
 void print(const Comparison& c, double confidence) {
@@ -169,7 +164,7 @@ int compare(const CompareOptions& o) {
     FailedOutputs failed;
     if (!o.json.empty()) failed.unless_written([&] { write_text(o.json, to_json(figures)); });
     if (!o.report.empty())
-        failed.unless_written([&] { write_text(o.report, to_html(all, "Tessera: comparison", figures)); });
+        failed.unless_written([&] { write_text(o.report, page::to_html(all, "Tessera: comparison", figures)); });
     failed.tell();
     return 0;
 }

@@ -13,23 +13,18 @@
 #include <tessera/core/error.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/kernels/dispatch.hpp>
-#include <tessera/report/json_reader.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/report/seeds.hpp>
 #include <tessera/version.hpp>
 
 #include "commands.hpp"
+#include "page/run_reader.hpp"
 
 namespace lab {
 namespace {
 
 using tessera::ConfigError;
 using tessera::report::RunRecord;
-
-std::vector<RunRecord> runs_in(const std::string& path) {
-    const auto bytes = tessera::io::read_file(path);
-    return tessera::report::runs_from_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
-}
 
 // As a shell reads what provenance() writes: words, and words in single quotes.
 std::vector<std::string> words_of(std::string_view text) {

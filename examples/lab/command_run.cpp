@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <cstdio>
+#include <utility>
+
+#include <tessera/core/bytes.hpp>
+#include <tessera/core/error.hpp>
 
 #include "commands.hpp"
 #include "outputs.hpp"
+#include "ranks.hpp"
 #include "runs.hpp"
 #include "stages.hpp"
 #include "tasks.hpp"
@@ -12,7 +17,16 @@ namespace lab {
 int run(Options o) {
     const auto said = complete(o);
     stages_of(o);  // what is wrong without the data is said before the preset is
-    const bool in_vain = !check_checkpoints(o) && o.resume;
+    if (ranks() && o.store == "log")
+        throw tessera::ConfigError("--store log: a log is of one process; on several ranks states rest in memory, leave it out");
+    bool in_vain = !check_checkpoints(o) && o.resume;
+    if (const auto all = ranks()) {  // what the others see of the places is what rank 0 saw, before anything is written
+        tessera::Bytes seen;
+        tessera::put(seen, in_vain);
+        all->broadcast(seen);
+        in_vain = tessera::decode<bool>(seen);
+        o = as_rank(std::move(o));
+    }
     if (!said.empty() && !o.quiet) {
         const bool elsewhere = !o.preset_path.empty() && !o.preset.starts_with(o.preset_path);
         std::printf("preset %s (%s)%s sets", o.preset.c_str(), o.preset_hash.c_str(),

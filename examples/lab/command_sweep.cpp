@@ -20,7 +20,6 @@
 #include <tessera/core/hash.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/report/extra.hpp>
-#include <tessera/report/json_reader.hpp>
 #include <tessera/report/seeds.hpp>
 #include <tessera/version.hpp>
 
@@ -29,6 +28,7 @@
 #include "interrupt.hpp"
 #include "methods.hpp"
 #include "outputs.hpp"
+#include "page/run_reader.hpp"
 #include "runs.hpp"
 #include "settings.hpp"
 #include "stages.hpp"
@@ -198,7 +198,7 @@ void check_origin(const std::string& cells, const Task& task) {
         if (!file.ends_with(".json")) continue;
         const Json cell = read_cell(cells + "/" + file);
         for (const auto& [name, ours] : origin_of(task))
-            if (const auto theirs = cell[name].text(); theirs != ours)
+            if (const auto theirs = text_in(member(cell, name)); theirs != ours)
                 throw ConfigError("--resume: " + cells + "/" + file + " is of a sweep with another " + name +
                                   " (it has " + (theirs.empty() ? "none" : theirs) + ", this sweep " + ours +
                                   "); name another --checkpoint");
@@ -209,9 +209,9 @@ std::optional<Judged> kept(const Cell& cell) {
     if (cell.file.empty() || !tessera::io::exists(cell.file)) return {};
     const Json all = read_cell(cell.file);
     Judged result;
-    for (const auto& value : all["values"].items()) result.values.push_back(value.number(absent));
-    result.diverged = all["diverged"].number(std::size_t{0});
-    result.failed = all["failed"].text();
+    for (const auto& value : items_in(member(all, "values"))) result.values.push_back(number_in(value, absent));
+    result.diverged = number_in(member(all, "diverged"), std::size_t{0});
+    result.failed = text_in(member(all, "failed"));
     return result;
 }
 

@@ -10,10 +10,10 @@
 #include <tessera/core/error.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/report/evaluation.hpp>
-#include <tessera/report/json_reader.hpp>
 
 #include "commands.hpp"
 #include "interrupt.hpp"
+#include "page/run_reader.hpp"
 
 namespace lab {
 namespace {
@@ -33,7 +33,7 @@ void print(const RoundRecord& round) {
 
 RoundRecord round_in(std::string_view line, const std::string& path) {
     try {
-        if (const auto round = parse_json(line, path); round.has("round")) return detail::round_from(round);
+        return round_from_json(line, path);
     } catch (const tessera::IoError&) {  // told below
     }
     throw tessera::ConfigError(path + ": it holds no rounds; watch reads the file that --jsonl writes");

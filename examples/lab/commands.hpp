@@ -25,6 +25,11 @@ struct CompareOptions {
     bool unpaired = false;
 };
 
+struct ReportOptions {
+    std::string file, figures;
+    std::string out, title;  // empty: beside the file, with its name; as the settings say
+};
+
 struct GenerateOptions {
     std::string run, client, prompt;
     std::size_t tokens = 200;
@@ -37,6 +42,8 @@ int list_presets(const std::string& name, bool as_text = false);  // no name: al
 int run(Options options);
 int sweep(Options options, const SweepOptions& sweep);
 int compare(const CompareOptions& options);
+// The page of a run that stands in a file, whoever wrote it.
+int report(const ReportOptions& options);
 // Text from the models that the run of these options keeps in its checkpoints.
 int generate(Options options, const GenerateOptions& asked);
 // The words of the command that made a run, by its JSON.

@@ -15,6 +15,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/core/scope.hpp>
 #include <tessera/method/coded.hpp>
+#include <tessera/runtime/at_home.hpp>
 #include <tessera/runtime/checkpoint.hpp>
 #include <tessera/runtime/controls.hpp>
 #include <tessera/runtime/evaluate.hpp>
@@ -24,6 +25,8 @@
 
 #include "analyses.hpp"
 #include "methods.hpp"
+#include "metrics.hpp"
+#include "ranks.hpp"
 #include "session.hpp"
 #include "settings.hpp"
 #include "shifts.hpp"
@@ -83,17 +86,21 @@ public:
 private:
     FederatedSession(Me method, const Stage& stage, const Task& task, tessera::Vec<float> warm_start)
         : Session(stage, in_report(tessera::detail::settings_in(method)), task, warm_start),
-          executor_(options().threads, stage.trace.get()),
+          executor_(options().threads, stage.trace.get(), device()),
           run_(federation(method, task.model, warm_start, clients())) {
         if (!options().evaluate_also.empty()) also_ = served_with(options().evaluate_also, "--eval-also", warm_start);
         if (this->stage().tunes) tuned_ = served_with(this->stage().tune, "--stages, tune:", warm_start);
         const auto& examples = clients().pool().examples();
         Analyses<Me, Model>::check(options(), examples);
+        if (!global && options().measures("gradient"))
+            throw tessera::ConfigError("--metrics gradient: it is taken at the common model, and " + options().algorithm +
+                                       " has none");
         if (examples.targets && (options().hits || !options().shifts.empty()))
             throw tessera::ConfigError(std::string(options().hits ? "--hits" : "--shifts") +
                                        ": they count right answers, and real targets have none");
         check_shifts(options(), clients(), images());
         run_.over_the_wire(options().over_the_wire);
+        if (auto place = ranks()) run_.spread_over(std::move(place));
     }
     Run federation(Me method, const Model& model, tessera::Vec<float> warm_start,
                    const tessera::data::FederatedDataset& data) const {
@@ -132,7 +139,19 @@ private:
     Line next_round() override {
         const tessera::sample::Uniform sampler{.count = *options().per_round,
                                                .everyone_trains = *options().trains == "all"};
-        return line_of(run_.round(sampler, executor_));
+        executor_.expect_visits(true);
+        const auto report = [&] {
+            try {
+                return run_.round(sampler, executor_);
+            } catch (const tessera::Error& e) {
+                if (!executor_.lost()) throw;
+                remark(std::string(e.what()) + "; the round is done again");  // it has changed nothing
+                return run_.round(sampler, executor_);
+            }
+        }();
+        executor_.expect_visits(false);
+        for (const auto& sentence : report.remarks) remark(sentence);
+        return line_of(report);
     }
     std::string state_hash() const override { return run_.fingerprint().hex(); }
     bool has_personal() const override { return personal; }
@@ -160,6 +179,14 @@ private:
             score.words = result.in_vocabulary(Average::pooled).value;
             score.words_unweighted = result.in_vocabulary(Average::unweighted).value;
         }
+        if (ModelMetrics more(options(), run.size(), run.setup().model.outputs()); more) {
+            tessera::detail::judge_models<W, tessera::Whom::all>(
+                run, executor_,
+                [&](tessera::Id k, const tessera::ClientData& data, tessera::detail::Predictor<float> predict) {
+                    more.judge(k, predict, *data.examples, tessera::detail::examples_of(data, S));
+                });
+            more.put(score);
+        }
         all.push_back(score);
     }
     tessera::Vec<Score> scores(std::uint8_t served) const override {
@@ -178,6 +205,10 @@ private:
             if constexpr (personal) score<Which::personal, SplitOf::validation>(run, served, all);
         }
         return all;
+    }
+    double gradient_norm() const override {
+        if constexpr (global) return lab::gradient_norm(run_.setup().model, model(), run_.data());
+        else return tessera::report::absent;
     }
     double coherence() const override { return Analyses<Me, Model>::coherence_of(run_, executor_); }
 
@@ -233,6 +264,7 @@ private:
         if constexpr (global) say(tessera::Which::global, tessera::detail::global_predictor(run));
         if constexpr (personal) {
             tessera::Workspace<float> workspace;
+            run.bring(k);
             run.at_client(k, workspace, [&](const auto& client, auto received, auto& space) {
                 say(tessera::Which::personal, client.serve(std::move(received), run.rounds_done(), space));
             });
@@ -248,12 +280,15 @@ private:
                    std::string tessera::report::ClientRecord::*hits) const {
         namespace detail = tessera::detail;
         auto& rows = record.per_client;
+        std::vector<std::string> all(run.size());
         detail::judge_models<W, tessera::Whom::all>(
             run, executor_, [&](tessera::Id k, const tessera::ClientData& data, detail::Predictor<float> predict) {
                 std::vector<std::uint8_t> right;
                 detail::score(run.setup().model, k, predict, *data.examples, data.test, &right);
-                for (const auto one : right) rows.at(k).*hits += one ? '1' : '0';
+                for (const auto one : right) all.at(k) += one ? '1' : '0';
             });
+        detail::know_everywhere(run, all);
+        for (std::size_t k = 0; k < all.size(); ++k) rows.at(k).*hits += all[k];
     }
     static void note(tessera::report::RunRecord& record, const std::string& what, double share) {
         char text[32];

@@ -22,6 +22,14 @@ struct Score {
     tessera::report::Metric quality = tessera::report::Metric::accuracy;
     // Of text; 0 where there is none, which no perplexity is.
     double perplexity = 0, perplexity_unweighted = 0, words = 0, words_unweighted = 0;
+    // Where --metrics asks for them; absent too where clients have one class alone.
+    double auc = tessera::report::absent, auc_unweighted = tessera::report::absent;
+    double ece = tessera::report::absent, ece_unweighted = tessera::report::absent;
+};
+
+// What takes a pass of its own, where it is asked for.
+struct Measured {
+    double coherence = tessera::report::absent, gradient_norm = tessera::report::absent;
 };
 
 struct Line {
@@ -31,7 +39,7 @@ struct Line {
     double formula_up = 0, formula_down = 0, flops = 0, train_loss = 0;
     std::uint64_t examples = 0, trained = 0, merged = 0, rejected = 0, diverged = 0;
     tessera::Fingerprint state{};
-    double coherence = tessera::report::absent;
+    Measured measured{};
     tessera::Vec<Score> scores;
 };
 
@@ -75,6 +83,14 @@ inline std::vector<tessera::report::Evaluation> evaluations_of(const Score& s, t
     std::vector<Evaluation> all{tagged(Average::pooled, s.quality, s.pooled),
                                 tagged(Average::unweighted, s.quality, s.unweighted),
                                 tagged(Average::pooled, Metric::loss, s.loss)};
+    if (std::isfinite(s.auc)) {
+        all.push_back(tagged(Average::pooled, Metric::auc, s.auc));
+        all.push_back(tagged(Average::unweighted, Metric::auc, s.auc_unweighted));
+    }
+    if (std::isfinite(s.ece)) {
+        all.push_back(tagged(Average::pooled, Metric::ece, s.ece));
+        all.push_back(tagged(Average::unweighted, Metric::ece, s.ece_unweighted));
+    }
     if (s.perplexity == 0) return all;
     all.push_back(tagged(Average::pooled, Metric::perplexity, s.perplexity));
     all.push_back(tagged(Average::unweighted, Metric::perplexity, s.perplexity_unweighted));
@@ -91,7 +107,7 @@ inline std::size_t evaluated_rounds(const History& history) {
 
 inline constexpr auto numbers_of_score = std::to_array<double Score::*>(
     {&Score::pooled, &Score::unweighted, &Score::loss, &Score::perplexity, &Score::perplexity_unweighted, &Score::words,
-     &Score::words_unweighted});
+     &Score::words_unweighted, &Score::auc, &Score::auc_unweighted, &Score::ece, &Score::ece_unweighted});
 
 // Each model, split and way of serving over the last n evaluated rounds.
 inline std::vector<Score> mean_of_last(const History& history, std::size_t n) {

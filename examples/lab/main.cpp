@@ -24,6 +24,7 @@
 #include "methods.hpp"
 #include "nearest.hpp"
 #include "presets.hpp"
+#include "ranks.hpp"
 #include "provenance.hpp"
 #include "stages.hpp"
 
@@ -97,7 +98,8 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
                        "What is personal: none, input, output, adapter, norm, all, named:SEGMENTS, joined by +");
     command.add_option("--trains", o.trains, "all or sampled clients train in a round; the method's own unless given");
     command.add_option("--dp", said.dp,
-                       "Private example by example: clip=1,noise=1 or epsilon=2,delta=1e-5,source=system or keyed")
+                       "Private example by example: clip=1,noise=1 or epsilon=2,delta=1e-5,source=system or keyed; "
+                       "or per=client,clip=1,noise=1: whole clients")
         ->delimiter(',');
     auto* seed = command.add_option("--seed", o.seed, "Moves initial weights, sampling and shuffling");
     command.add_option("--seeds", said.seeds, "Several, as in 1,2,3: a run for each, on the split of the first")
@@ -108,9 +110,13 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_flag("--wire", o.over_the_wire, "Send every message through its bytes");
     command.add_option("--codec", o.codec, "Of uploads: 8bit, 4bit, sign, topk:0.01, randomk:0.01");
     command.add_option("--threads", o.threads, "Worker threads; the results do not depend on them");
+    command.add_flag("--device", o.device, "Train the clients of a round together on a GPU; without one on the host");
     command.add_option("--eval-every", o.evaluate_every, "Evaluate after every so many rounds");
     command.add_option("--eval-last", o.evaluate_last, "Only in the last so many rounds");
     command.add_option("--eval-also", said.also, "NAME=VALUE of tuning: every evaluation once more, served like this");
+    command.add_option("--metrics", o.metrics,
+                       "Beside accuracy and loss: auc, ece (calibration), gradient (its length, at the common model)")
+        ->delimiter(',');
     command.add_option("--analyse", o.analyse,
                        "clients, losses, memory, theory, coherence, ensemble, routing, masks: figures of the report")
         ->delimiter(',');
@@ -213,7 +219,7 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
         if (argc > 1 && each->get_name() == argv[1]) command = each;
     }
     if (argc < 2)
-        return "say what to do: run, sweep, compare, generate, reproduce, watch, store, list or presets; `tessera-lab --help` tells "
+        return "say what to do: run, sweep, compare, report, generate, reproduce, watch, store, list or presets; `tessera-lab --help` tells "
                "more";
     if (!command && argv[1][0] == '-') return complaint("flag", argv[1], {"--help", "--version"});
     if (!command) return complaint("command", argv[1], commands);
@@ -261,8 +267,14 @@ std::string readable(const std::string& said) {
     return text;
 }
 
+std::string& last_complaint() {
+    static std::string said;
+    return said;
+}
+
 int complain(const std::string& what, int code) {
-    std::fprintf(stderr, "tessera-lab: %s\n", readable(what).c_str());
+    last_complaint() = readable(what);
+    std::fprintf(stderr, "tessera-lab: %s\n", last_complaint().c_str());
     return code;
 }
 
@@ -315,6 +327,13 @@ int obey(int argc, char** argv) {
     comparer->add_option("--confidence", comparison.confidence, "Of the intervals")->check(numbers());
     comparer->add_flag("--unpaired", comparison.unpaired, "Compare means of runs on different data or splits");
 
+    lab::ReportOptions drawing;
+    auto* drawer = app.add_subcommand("report", "The page of a run, from its JSON");
+    drawer->add_option("FILE", drawing.file, "JSON of a run, or of its seeds; a program of your own may have written it")->required();
+    drawer->add_option("--figures", drawing.figures, "JSON of figures over its runs, beside those that the runs hold");
+    drawer->add_option("--out", drawing.out, "Where the page goes; FILE with .html unless given");
+    drawer->add_option("--title", drawing.title, "What stands above it");
+
     lab::GenerateOptions speech;
     auto* speaker = app.add_subcommand("generate", "Text from a run's models, by its checkpoint");
     speaker->add_option("RUN", speech.run, "JSON of a run of texts that kept checkpoints")->required();
@@ -339,9 +358,16 @@ int obey(int argc, char** argv) {
     try {
         app.parse(argc, argv);
         for (const auto* command : app.get_subcommands()) check_values(*command);
+        if (lab::ranks() && !*runner) {
+            if (*sweeper || *speaker || *again)
+                throw tessera::ConfigError(app.get_subcommands()[0]->get_name() +
+                                           ": of all commands run alone shares its work among processes; start this one once");
+            if (!lab::speaks()) return 0;
+        }
         if (*lister) return lab::list(as_json, listed);
         if (*shower) return lab::list_presets(preset, as_text);
         if (*comparer) return lab::compare(comparison);
+        if (*drawer) return lab::report(drawing);
         if (*keeper) return lab::check_store(logged);
         if (*watcher) return lab::watch(watched, once);
         if (*speaker) return lab::generate(options_of(lab::command_of(speech.run)), speech);
@@ -380,8 +406,17 @@ int obey(int argc, char** argv) {
 int main(int argc, char** argv) {
     std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a write that fails, with a sentence
     lab::heed_interrupts();
-    const int code = obey(argc, argv);
-    const bool told = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-    if (told || code != 0) return code;
-    return complain("standard output could not be written; send it to a place that has room", 1);
+    const auto obeyed = [&] {
+        try {
+            lab::join_ranks(argc, argv);
+        } catch (const tessera::Error& e) {
+            return complain(e.what(), 2);
+        }
+        const int code = obey(argc, argv);
+        const bool told = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+        if (told || code != 0) return code;
+        return complain("standard output could not be written; send it to a place that has room", 1);
+    };
+    const int code = obeyed();
+    return lab::leave_ranks(code, last_complaint());
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Methods with differential privacy of single examples: the name of the method and -dp, which is what --dp makes of it.
+// Methods with differential privacy: of single examples, the name of the method and -dp, which is what --dp makes of it,
+// and of whole clients, -clients-dp, for --dp per=client.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <tessera/core/by_name.hpp>
+#include <tessera/fold/private_mean.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/local.hpp>
@@ -18,6 +20,7 @@
 #include <tessera/method/private.hpp>
 #include <tessera/privacy/noise.hpp>
 #include <tessera/rule/dp_sgd.hpp>
+#include <tessera/rule/sgd.hpp>
 
 #include "federated_session.hpp"
 #include "server_fold.hpp"
@@ -27,6 +30,7 @@ namespace {
 
 using Noisy = tessera::rule::DpSgd<tessera::privacy::Noise>;
 using tessera::Private;
+constexpr std::string_view per_example = "-dp", per_client = "-clients-dp";
 
 std::string short_number(double x, int digits = 4) {
     char text[32];
@@ -95,14 +99,35 @@ Entry hidden(const std::string& name) {
     return e;
 }
 
+// The divisor is what a round merges, unless it is given.
+Options with_clients(Options o) {
+    const bool given = std::ranges::any_of(o.set, [](const auto& setting) { return setting.first.ends_with("clients"); });
+    if (!given && o.per_round) o.set.emplace_back("fold.clients", std::to_string(*o.per_round));
+    return o;
+}
+template <class Me>
+Entry hidden_clients(const std::string& name) {
+    auto e = entry<Me>(name + std::string(per_client), name + " with each client's whole update clipped, and noise on their sum");
+    e.check = [check = e.check](const Options& o) { check(with_clients(o)); };
+    e.open = [open = e.open](Stage stage, Task task, tessera::Vec<float> warm_start) {
+        stage.options = with_clients(std::move(stage.options));
+        if (!stage.before.empty()) task.facts.emplace_back("epsilon_covers", covered(stage.before));
+        return open(stage, task, std::move(warm_start));
+    };
+    return e;
+}
+
 }  // namespace
 
 std::vector<Entry> private_methods() {
+    using Hidden = tessera::fold::PrivateMean<tessera::privacy::Noise>;
     using Distill = tessera::fold::Distill<ServerFold>;
     return {hidden<tessera::FedAvg<Noisy, ServerFold>>("fedavg"), hidden<tessera::Ditto<Noisy, ServerFold>>("ditto"),
             hidden<tessera::Local<Noisy>>("local"),
             on_adapters(hidden<tessera::PerAda<Noisy, Distill>>("perada")),
-            on_adapters(hidden<tessera::PerAda<Noisy, ServerFold>>("perada-nokd"))};
+            on_adapters(hidden<tessera::PerAda<Noisy, ServerFold>>("perada-nokd")),
+            hidden_clients<tessera::FedAvg<tessera::rule::Sgd, Hidden>>("fedavg"),
+            hidden_clients<tessera::Ditto<tessera::rule::Sgd, Hidden>>("ditto")};
 }
 
 void make_private(Options& o, const NamedValues& settings) {
@@ -110,23 +135,38 @@ void make_private(Options& o, const NamedValues& settings) {
     if (!o.stages.empty())
         throw tessera::ConfigError("--dp goes with --algorithm; a stage is private by its name, as in fedavg-dp");
     if (o.algorithm.empty()) o.algorithm = usual_algorithm;
+    bool clients = false;
+    for (const auto& [key, value] : settings) {
+        if (key != "per") continue;
+        if (value != "example" && value != "client")
+            throw tessera::ConfigError("--dp per is one of example, client, not '" + value + "'");
+        clients = value == "client";
+    }
     const auto known = private_methods();
-    const std::string name = o.algorithm + "-dp";
+    const std::string ending(clients ? per_client : per_example), name = o.algorithm + ending;
     if (std::ranges::any_of(known, [&](const Entry& e) { return e.name == o.algorithm; }))
-        throw tessera::ConfigError("--dp: " + o.algorithm + " is private already; write --algorithm " +
-                                   o.algorithm.substr(0, o.algorithm.size() - 3) + " --dp ..., or --set NAME=VALUE");
+        throw tessera::ConfigError(
+            "--dp: " + o.algorithm + " is private already; write --algorithm " +
+            o.algorithm.substr(0, o.algorithm.size() -
+                                      (o.algorithm.ends_with(per_client) ? per_client : per_example).size()) +
+            " --dp ..., or --set NAME=VALUE");
     if (std::ranges::none_of(known, [&](const Entry& e) { return e.name == name; })) {
         std::string all;
         for (const auto& e : known)
-            all.append(all.empty() ? "" : ", ").append(e.name.substr(0, e.name.size() - 3));
-        throw tessera::ConfigError("--dp: " + o.algorithm + " cannot be private example by example; these can: " + all);
+            if (e.name.ends_with(ending) && (clients || !e.name.ends_with(per_client)))
+                all.append(all.empty() ? "" : ", ").append(e.name.substr(0, e.name.size() - ending.size()));
+        throw tessera::ConfigError("--dp: " + o.algorithm + " cannot be private " +
+                                   (clients ? "client by client" : "example by example") + "; these can: " + all);
     }
     o.algorithm = name;
     for (const auto& [key, value] : settings) {
-        constexpr std::array<std::string_view, 6> keys{"clip", "noise", "epsilon", "delta", "sampling_rate", "source"};
-        if (std::ranges::find(keys, key) == keys.end())
+        if (key == "per") continue;
+        constexpr std::array<std::string_view, 6> keys{"clip", "noise", "delta", "source", "epsilon", "sampling_rate"};
+        const auto last = keys.begin() + (clients ? 4 : 6);
+        if (std::find(keys.begin(), last, key) == last)
             throw tessera::ConfigError("--dp " + key +
-                                       ": it takes clip, noise, epsilon, delta, sampling_rate and source");
+                                       (clients ? ": with per=client it takes clip, noise, delta and source"
+                                                : ": it takes clip, noise, epsilon, delta, sampling_rate, source and per"));
         double number = 0;
         auto source = tessera::privacy::Source::system;
         if (key == "source") tessera::detail::read_text("--dp source", value, source);
@@ -134,7 +174,7 @@ void make_private(Options& o, const NamedValues& settings) {
         if (key == "epsilon" && !(number > 0))
             throw tessera::ConfigError("--dp epsilon=" + value +
                                        ": a budget is a positive number; leave epsilon out to have none");
-        o.set.emplace_back(key, value);
+        o.set.emplace_back(clients && key != "source" ? "fold." + key : key, value);  // of several clips one
     }
 }
 

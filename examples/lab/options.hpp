@@ -50,8 +50,10 @@ struct Options {
     std::string codec;    // of uploads; empty: none
     bool pooled = false;  // everybody's data in one client
     std::size_t threads = 1;
+    bool device = false;  // rounds on a GPU
     std::size_t evaluate_every = 1, evaluate_last = 0;  // of the last so many rounds; 0: of all
     std::vector<std::string> analyse;
+    std::vector<std::string> metrics;  // auc, ece, gradient
     std::vector<std::string> shifts;   // of test images, NAME:SEVERITY or all
     std::string shift_dir;             // where these are files
     std::vector<std::string> augment;  // flip, crop:PIXELS, copies:COUNT
@@ -63,6 +65,7 @@ struct Options {
     bool resume = false, quiet = false, hits = false, trace_kernels = false;
 
     bool analyses(std::string_view what) const { return std::ranges::find(analyse, what) != analyse.end(); }
+    bool measures(std::string_view what) const { return std::ranges::find(metrics, what) != metrics.end(); }
     bool evaluates_after(std::size_t round) const {
         const bool late = evaluate_last == 0 || *rounds - round < evaluate_last;
         return round == *rounds || (late && round % evaluate_every == 0);

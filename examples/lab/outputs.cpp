@@ -11,13 +11,13 @@
 
 #include <tessera/io/file.hpp>
 #include <tessera/io/tensorboard.hpp>
-#include <tessera/report/analysis/runs.hpp>
 #include <tessera/report/csv.hpp>
-#include <tessera/report/html.hpp>
 #include <tessera/report/json.hpp>
 #include <tessera/report/seeds.hpp>
 
+#include "page/page.hpp"
 #include "pools.hpp"
+#include "ranks.hpp"
 #include "tasks.hpp"
 
 namespace lab {
@@ -101,6 +101,7 @@ void check_outputs(const Options& o) {
     if (!o.tensorboard.empty() && o.tensorboard.find("tfevents") == std::string::npos)
         throw tessera::ConfigError("--tensorboard " + o.tensorboard + ": TensorBoard reads only files whose name holds tfevents, "
                                    "as in runs/tfevents.fedavg");
+    if (!speaks()) return;
     for (const auto* path :
          {&o.json, &o.jsonl, &o.csv, &o.tensorboard, &o.report, &o.models, &o.save_weights, &o.trace}) {
         if (path->empty()) continue;
@@ -152,13 +153,7 @@ void write_together(const std::vector<RunRecord>& runs, const Options& o, Failed
     if (!o.json.empty())
         failed.unless_written(
             [&] { write_text(o.json, o.seeds.empty() ? to_json(runs.at(0)) : seeds_to_json(runs)); });
-    if (o.report.empty()) return;
-    const auto& what = o.stages.empty() ? o.algorithm : o.stages;
-    std::vector<Extra> across;
-    if (runs.size() > 1)
-        if (auto changes = analysis::spread_over_seeds(runs); !changes.series[0].y.empty())
-            across.push_back(std::move(changes));
-    failed.unless_written([&] { write_text(o.report, to_html(runs, "Tessera: " + what, across)); });
+    if (!o.report.empty()) failed.unless_written([&] { write_text(o.report, page::page_of(runs)); });
 }
 
 namespace {
@@ -175,9 +170,11 @@ void print_summary(const std::vector<RunRecord>& runs) {
     for (const auto& each : over_seeds(runs)) {
         const auto& e = each.mean;
         const bool of_text = e.metric == Metric::perplexity || e.metric == Metric::in_vocabulary;
-        const bool real = e.metric == Metric::r2 || e.metric == Metric::perplexity ||
+        const bool asked = e.metric == Metric::auc || e.metric == Metric::ece || e.metric == Metric::gradient_norm;
+        const bool real = e.metric == Metric::r2 || e.metric == Metric::perplexity || e.metric == Metric::gradient_norm ||
                           (e.metric == Metric::loss && tells_r2(runs));
-        if ((e.metric != Metric::accuracy && !real && !of_text) || e.split != SplitOf::test) continue;
+        if (e.metric != Metric::accuracy && !real && !of_text && !asked) continue;
+        if (e.split != SplitOf::test && e.metric != Metric::gradient_norm) continue;
         if (e.pick == Pick::mean_last(1)) continue;  // the last round, which has its line
         const double scale = real ? 1 : 100;
         std::printf(real ? "%8.4f" : "%6.2f %%", scale * e.value.get());
@@ -185,6 +182,9 @@ void print_summary(const std::vector<RunRecord>& runs) {
         const char* what = e.metric == Metric::in_vocabulary ? "of words, "
                            : e.metric == Metric::perplexity  ? "perplexity, "
                            : e.metric == Metric::r2          ? "R2, "
+                           : e.metric == Metric::auc         ? "AUC, "
+                           : e.metric == Metric::ece         ? "calibration error, "
+                           : e.metric == Metric::gradient_norm ? "length of the gradient, "
                            : real                            ? "loss, "
                                                              : "";
         std::printf("  %s%s\n", what, in_words(e).c_str());

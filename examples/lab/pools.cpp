@@ -30,6 +30,7 @@
 #include <tessera/io/text_json.hpp>
 
 #include "nearest.hpp"
+#include "ranks.hpp"
 
 namespace lab {
 namespace {
@@ -307,7 +308,11 @@ ReadPool read_csv(Source& source) {
     const auto remark = [&](const std::string& what) { pool.remarks.append("; ").append(what); };
     if (!table.worded.empty()) {
         std::string names;
-        for (const auto& column : table.worded) names.append(names.empty() ? "" : ", ").append(column);
+        for (std::size_t c = 0; c < table.worded.size(); ++c) {
+            names.append(names.empty() ? "" : ", ").append(table.worded[c]);
+            if (const auto numbers = table.numbers_among[c]; numbers > 0)
+                names += " (" + std::to_string(numbers) + " of its values are numbers)";
+        }
         remark("columns of words, a feature for each word: " + names);
     }
     if (table.dropped > 0) remark(std::to_string(table.dropped) + " lines with a missing value left out");
@@ -342,7 +347,7 @@ struct TextForm {
     io::Vocabulary vocabulary(const F& make) const {
         if (!saved.empty() && io::exists(saved)) return io::read_vocabulary(saved);
         auto fresh = make();
-        if (!saved.empty()) io::write_vocabulary(saved, fresh);
+        if (!saved.empty() && speaks()) io::write_vocabulary(saved, fresh);
         return fresh;
     }
     static std::shared_ptr<const io::Vocabulary> kept(const io::Vocabulary& words) {

@@ -26,9 +26,9 @@
 namespace lab {
 namespace {
 
-constexpr std::array<std::string_view, 13> keys{"what",    "algorithm", "data",      "normalise", "partition",
-                                                "model",   "scope",     "aux",       "clients",   "per-round",
-                                                "rounds",  "batch",     "before"};
+constexpr std::array<std::string_view, 15> keys{"what",      "algorithm", "data",    "normalise", "partition",
+                                                "model",     "loss",      "backend", "scope",     "aux",
+                                                "clients",   "per-round", "rounds",  "batch",     "before"};
 constexpr std::string_view blank = " \t\r";
 
 std::string_view trimmed(std::string_view text) {
@@ -200,6 +200,10 @@ private:
             one_of(kind_of(value), kinds_of(data_names));
         } else if (key == "normalise") {
             one_of(value, {normalise_names.begin(), normalise_names.end()});
+        } else if (key == "loss") {
+            one_of(value, {loss_names.begin(), loss_names.end()});
+        } else if (key == "backend") {
+            one_of(value, {backend_names.begin(), backend_names.end()});
         } else if (key == "model") {
             if (describes_model(value)) explained([&] { check_described_model(value); });
             else one_of(kind_of(value), kinds_of(model_names));

@@ -30,11 +30,18 @@ struct Flag {
     std::string_view name;
     std::optional<std::string> Options::*text = nullptr;
     std::optional<std::size_t> Options::*count = nullptr;
+    std::string Options::*word = nullptr;  // empty: not given
+
+    bool given(const Options& o) const {
+        return text ? (o.*text).has_value() : count ? (o.*count).has_value() : !(o.*word).empty();
+    }
 };
 constexpr auto flags = std::to_array<Flag>({{"data", &Options::data},
                                             {"normalise", &Options::normalise},
                                             {"partition", &Options::partition},
                                             {"model", &Options::model},
+                                            {"loss", nullptr, nullptr, &Options::loss},
+                                            {"backend", nullptr, nullptr, &Options::backend},
                                             {"aux", &Options::aux},
                                             {"clients", nullptr, &Options::clients},
                                             {"per-round", nullptr, &Options::per_round},
@@ -167,7 +174,7 @@ std::vector<std::string> in_words(const Preset& p, const Options& given) {
         say("algorithm", *value, !given.algorithm.empty() || !given.stages.empty());
     for (const auto& flag : flags)
         if (const auto* value = find_flag(p, flag.name))
-            say(flag.name, *value, flag.text ? (given.*flag.text).has_value() : (given.*flag.count).has_value());
+            say(flag.name, *value, flag.given(given));
     if (const auto* value = find_flag(p, "scope")) say("scope", *value, given.scope.has_value());
     if (!p.before.empty()) say("stages before", "'" + p.before + "'", !given.stages.empty());
     for (const auto& s : p.set) all.push_back(in_words(s, given));
@@ -206,9 +213,10 @@ std::vector<std::string> apply_preset(Options& o) {
             o.offers.push_back(s);
         }
     for (const auto& flag : flags)
-        if (const auto* value = find_flag(preset, flag.name)) {
-            if (flag.text) fill(o.*flag.text, *value);
-            else fill(o.*flag.count, static_cast<std::size_t>(*count_in(*value)));
+        if (const auto* value = find_flag(preset, flag.name); value && !flag.given(o)) {
+            if (flag.text) o.*flag.text = *value;
+            else if (flag.word) o.*flag.word = *value;
+            else o.*flag.count = static_cast<std::size_t>(*count_in(*value));
         }
     if (const auto* value = find_flag(preset, "algorithm"); value && o.algorithm.empty() && o.stages.empty())
         o.algorithm = *value;
@@ -229,12 +237,20 @@ PresetInWords preset_in_words(const std::string& name) {
             find_preset(name.substr(0, length_of_base(name))).file.text};
 }
 
+namespace {
+// `dnn` has a body and a head, as splits need; texts have a label at every position, characters in a byte each.
+std::string usual_model(const tessera::Examples& examples) {
+    if (examples.words == 0 || examples.labels_each == 1) return "dnn";
+    return examples.storage == tessera::Storage::bytes ? "char-lstm" : "word-lstm";
+}
+}  // namespace
+
 void apply_defaults(Options& o) {
     fill(o.data, std::string("fashion-mnist"));
     const bool synthetic = o.data->starts_with("synthetic");
     const bool owned = comes_with_clients(*o.data);
     fill(o.partition, std::string(synthetic || owned ? "natural" : "dirichlet:0.3"));
-    fill(o.model, std::string("dnn"));  // it has a body and a head, as splits need
+    if (!o.model) o.model = owned ? usual_model(pool_of(*o.data).examples.examples()) : "dnn";
     if (owned && o.partition->starts_with("natural")) fill(o.clients, pool_of(*o.data).clients.size());
     fill(o.clients, std::size_t{synthetic ? 30u : 100u});
     const std::size_t seen = *o.clients > *o.unseen ? *o.clients - *o.unseen : *o.clients;

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "commit.hpp"  // written by the build
+
 namespace lab {
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <limits>
 #include <utility>
@@ -16,9 +17,11 @@
 #include <tessera/version.hpp>
 
 #include "interrupt.hpp"
+#include "metrics.hpp"
 #include "outputs.hpp"
 #include "progress.hpp"
 #include "provenance.hpp"
+#include "ranks.hpp"
 #include "stages.hpp"
 
 namespace lab {
@@ -29,15 +32,20 @@ using tessera::report::Setting;
 
 const std::string not_known = "not known";
 
+// The signal that all ranks know of.
+std::int64_t asked_of_all = 0;
+bool asked_to_stop() { return ranks() ? asked_of_all != 0 : interrupted(); }
+
 // All of them, or of many the first few and a hash of all.
-std::string numbers_in_words(const std::vector<float>& numbers) {
+template <class T>
+std::string numbers_in_words(const std::vector<T>& numbers) {
     constexpr std::size_t most = 64, told = 8;
     std::string text;
     const std::size_t shown = numbers.size() > most ? told : numbers.size();
     for (std::size_t i = 0; i < shown; ++i) text += (i > 0 ? " " : "") + tessera::detail::text_of(numbers[i]);
     if (shown == numbers.size()) return text;
     tessera::Hasher h;
-    h.bytes(numbers.data(), numbers.size() * sizeof(float));
+    h.bytes(numbers.data(), numbers.size() * sizeof(T));
     return text + " ... (" + std::to_string(numbers.size()) + " numbers, hash " + h.finish().hex().substr(0, 16) + ")";
 }
 
@@ -197,6 +205,7 @@ Session::Session(Stage stage, Configuration of_method, const Task& task, const t
     configuration_.insert(configuration_.end(), task.facts.begin(), task.facts.end());
     if (stage_.last) notes_ = task.notes;
     notes_.insert(notes_.end(), stage_.notes.begin(), stage_.notes.end());
+    check_metrics(options(), population_.pool().examples());
     if (*options().per_round > clients_.size())
         throw ConfigError("--per-round is " + std::to_string(*options().per_round) + ", but there are only " +
                           std::to_string(clients_.size()) + " clients");
@@ -206,6 +215,7 @@ Session::Session(Stage stage, Configuration of_method, const Task& task, const t
     name_ += "kernels=" + std::string(tessera::kernels::active_name()) + "\n";
     // A checkpoint holds the evaluations so far, under this name.
     name_ += "--eval-also=" + in_words(options().evaluate_also) + "\n";
+    if (!options().metrics.empty()) name_ += "--metrics=" + joined(options().metrics) + "\n";
     if (!warm_start.empty()) {
         tessera::Hasher h;
         h.bytes(warm_start.data(), warm_start.size() * sizeof(float));
@@ -217,6 +227,23 @@ std::string Session::tag(std::uint8_t served) const {
     if (served == as_set) return stage_.name;
     const std::string how = served == tuned ? "tune" : in_words(options().evaluate_also);
     return stage_.name.empty() || served == tuned ? how : stage_.name + " " + how;
+}
+
+std::unique_ptr<Device> Session::device() {
+    if (!options().device) return nullptr;
+    auto opened = open_device(options().threads);
+    if (!opened) remark("--device: this lab was built without the component cuda; the run is on the host");
+    return opened;
+}
+
+void Session::remark(const std::string& sentence) {
+    if (std::ranges::find(notes_, sentence) != notes_.end()) return;
+    notes_.push_back(sentence);
+    // With --quiet too, for something was asked for and is not done; once, though a run is opened to be checked, then to be run.
+    static std::vector<std::string> told;
+    if (std::ranges::find(told, sentence) != told.end()) return;
+    told.push_back(sentence);
+    std::fprintf(stderr, "%s\n", sentence.c_str());
 }
 
 Line Session::traced_round() {
@@ -245,7 +272,7 @@ void Session::keep(const tessera::CheckpointDirectory& checkpoints, FailedOutput
         const Span span(stage_.trace.get(), "checkpoint");
         save(checkpoints, name_, encoded(history_));
     };
-    if (draws_afresh() || interrupted()) return writing(write);
+    if (draws_afresh() || asked_to_stop()) return writing(write);
     try {
         writing(write);
     } catch (const OutputError& e) {
@@ -264,7 +291,8 @@ Line Session::judged_round() {
         line.scores = traced_scores(as_set);
         if (!o.evaluate_also.empty())
             for (const auto& s : traced_scores(also)) line.scores.push_back(s);
-        if (o.analyses("coherence")) line.coherence = coherence();
+        if (o.analyses("coherence")) line.measured.coherence = coherence();
+        if (o.measures("gradient")) line.measured.gradient_norm = gradient_norm();
         return line;
     } catch (const std::exception& e) {
         stopped_ =
@@ -276,7 +304,7 @@ Line Session::judged_round() {
 void Session::run(RoundFiles& files, FailedOutputs& failed) {
     const auto& o = options();
     std::optional<tessera::CheckpointDirectory> checkpoints;
-    if (!o.checkpoint.empty()) checkpoints.emplace(o.checkpoint);
+    if (!o.checkpoint.empty()) checkpoints.emplace(o.checkpoint, speaks());
     if (o.store == "log")  // without a checkpoint nothing can go on from what a log holds
         keep_states_in(o.checkpoint + "/" + states_folder, tessera::checkpoints_in(o.checkpoint).empty());
     if (checkpoints && o.resume) resume(*checkpoints);
@@ -289,16 +317,31 @@ void Session::run(RoundFiles& files, FailedOutputs& failed) {
     while (rounds_done() < *o.rounds) {
         const std::size_t before = stage_.trace ? stage_.trace->events_of_run() : 0;
         const auto line = judged_round();
+        share_interrupt();
         const std::size_t done = rounds_done();
         history_.lines.push_back(line);
         // What is shown is spent, and no round that was shown may be lost.
-        if (checkpoints && (draws_afresh() || interrupted() || done % o.checkpoint_every == 0 || done == *o.rounds))
+        if (checkpoints && (draws_afresh() || asked_to_stop() || done % o.checkpoint_every == 0 || done == *o.rounds))
             keep(*checkpoints, failed);
         progress.show(line);
         if (stage_.trace) phases_.emplace_back(line.round, stage_.trace->phases(before));
         files.add(record_of(line));
-        if (interrupted()) stop();
+        if (asked_to_stop()) stop();
     }
+}
+
+// The round after which one rank is asked to stop is the last of all. Who is asked after that says so a round later.
+void Session::share_interrupt() {
+    const auto place = ranks();
+    if (!place) return;
+    const std::int64_t here = interrupt_asked;
+    tessera::Bytes mine;
+    tessera::put(mine, here);
+    for (const auto& one : place->gather_all(mine))
+        if (const auto asked = tessera::decode<std::int64_t>(one); asked != 0 && asked_of_all == 0) {
+            asked_of_all = asked;
+            interrupt_asked = static_cast<std::sig_atomic_t>(asked);
+        }
 }
 
 void Session::restore() {
@@ -333,7 +376,7 @@ void Session::resume(const tessera::CheckpointDirectory& checkpoints) {
                           std::to_string(rounds_done()) + " already; a run can be made longer, not shorter");
     history_ = tessera::decode<History>(resumed->notes);
     for (auto& line : history_.lines)  // a shorter run judged its last round, which this one may pass by
-        if (!o.evaluates_after(static_cast<std::size_t>(line.round))) line.scores.clear(), line.coherence = tessera::report::absent;
+        if (!o.evaluates_after(static_cast<std::size_t>(line.round))) line.scores.clear(), line.measured = {};
     for (const auto& why : resumed->refused) {
         notes_.push_back("refused: " + why);
         std::fprintf(stderr, "tessera-lab: %s; using the checkpoint before it\n", why.c_str());
@@ -342,6 +385,22 @@ void Session::resume(const tessera::CheckpointDirectory& checkpoints) {
         std::fprintf(stderr, "%s%sresumed after round %zu\n", stage_.name.c_str(), stage_.name.empty() ? "" : ": ",
                      rounds_done());
 }
+
+namespace {
+tessera::report::Evaluation gradient_evaluation(double length, const std::string& stage) {
+    using namespace tessera::report;
+    return {.model = Which::global,
+            .when = When::before,
+            .on = On::union_of_clients(),
+            .split = SplitOf::train,
+            .clients = Whom::all,
+            .pick = Pick::last(),
+            .average = Average::pooled,
+            .metric = Metric::gradient_norm,
+            .stage = stage,
+            .value = length};
+}
+}  // namespace
 
 tessera::report::RoundRecord Session::record_of(const Line& l) const {
     tessera::report::RoundRecord record{.round = stage_.rounds_before + static_cast<std::size_t>(l.round),
@@ -362,6 +421,8 @@ tessera::report::RoundRecord Session::record_of(const Line& l) const {
     for (const auto& s : l.scores)
         for (auto& e : evaluations_of(s, tessera::report::Pick::last(), tag(s.served)))
             record.evaluations.push_back(std::move(e));
+    if (std::isfinite(l.measured.gradient_norm))
+        record.evaluations.push_back(gradient_evaluation(l.measured.gradient_norm, tag(as_set)));
     const auto timed = std::ranges::lower_bound(phases_, l.round, {}, [](const auto& each) { return each.first; });
     if (timed != phases_.end() && timed->first == l.round) record.phases = timed->second;
     return record;
@@ -382,11 +443,17 @@ tessera::report::RunRecord Session::record() const {
                      .class_names = class_names_,
                      .provenance = provenance()};
     record.provenance.emplace_back("read", read_);
+    if (const auto place = ranks()) record.provenance.emplace_back("ranks", std::to_string(place->ranks()));
     if (!reading_.shift.empty()) {
         record.provenance.emplace_back("normalise_shift", numbers_in_words(reading_.shift));
         record.provenance.emplace_back("normalise_scale", numbers_in_words(reading_.scale));
     }
+    if (!reading_.target_shift.empty()) {
+        record.provenance.emplace_back("target_shift", numbers_in_words(reading_.target_shift));
+        record.provenance.emplace_back("target_scale", numbers_in_words(reading_.target_scale));
+    }
     record.set("threads", options().threads);
+    if (options().device) record.set("device", std::string("asked for"));
     record.set("data_fingerprint", fingerprints_.data);
     record.set("dealt_fingerprint", fingerprints_.dealt);
     record.set("split_fingerprint", fingerprints_.split);
@@ -399,9 +466,9 @@ tessera::report::RunRecord Session::record() const {
         visits += line.trained;
         diverged += line.diverged;
         record.rounds.push_back(record_of(line));
-        if (std::isnan(line.coherence)) continue;
+        if (std::isnan(line.measured.coherence)) continue;
         measured_at.push_back(static_cast<double>(record.rounds.back().round));
-        measured.push_back(line.coherence);
+        measured.push_back(line.measured.coherence);
     }
     if (!measured.empty()) record.add(analysis::coherence_curve(measured_at, measured));
     if (diverged > 0)
@@ -412,6 +479,8 @@ tessera::report::RunRecord Session::record() const {
     };
     if (!history_.lines.empty())
         for (const auto& s : history_.lines.back().scores) add(evaluations_of(s, Pick::last(), tag(s.served)));
+    if (!history_.lines.empty() && std::isfinite(history_.lines.back().measured.gradient_norm))
+        add({gradient_evaluation(history_.lines.back().measured.gradient_norm, tag(as_set))});
     const std::size_t several = std::min<std::size_t>(10, evaluated_rounds(history_));
     for (const auto& s : mean_of_last(history_, several))
         add(evaluations_of(s, Pick::mean_last(several), tag(s.served)));

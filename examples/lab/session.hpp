@@ -94,6 +94,7 @@ protected:
     virtual Line next_round() = 0;
     virtual tessera::Vec<Score> scores(std::uint8_t served) const = 0;
     virtual double coherence() const = 0;
+    virtual double gradient_norm() const = 0;
     virtual void keep_states_in(const std::string& directory, bool anew) = 0;
     virtual void save(const tessera::CheckpointDirectory& to, const std::string& name,
                       const tessera::Bytes& notes) const = 0;
@@ -117,12 +118,15 @@ protected:
     const tessera::data::Dataset& images() const { return images_; }
     const std::string& name() const { return name_; }  // what decides its numbers and the federation cannot say
     std::string tag(std::uint8_t served) const;
+    std::unique_ptr<Device> device();         // null unless asked for; where there is none, that is said
+    void remark(const std::string& sentence);  // of how the run was done: said once, and kept for the report
 
 private:
     Line traced_round();
     tessera::Vec<Score> traced_scores(std::uint8_t served) const;
     [[noreturn]] void stop();
     Line judged_round();
+    void share_interrupt();
     void keep(const tessera::CheckpointDirectory& checkpoints, FailedOutputs& failed);
     void resume(const tessera::CheckpointDirectory& checkpoints);
     std::vector<tessera::report::Evaluation> best_on_validation() const;

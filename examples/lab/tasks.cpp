@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -28,6 +29,7 @@
 
 #include "counts.hpp"
 #include "nearest.hpp"
+#include "ranks.hpp"
 #include "stages.hpp"
 
 namespace lab {
@@ -291,7 +293,7 @@ Clients make_clients(const Options& o) {
         if (*o.clients > examples.size()) refuse_empty(o);  // before a place is made for each
         auto split = deal(o, pool, natural);
         refuse_empty(split, o);
-        if (!o.split_file.empty())
+        if (!o.split_file.empty() && speaks())
             tessera::io::write_split(o.split_file, split, examples,
                                      {{note_partition, dealing_in(*o.partition)},
                                       {note_split_seed, shown(*o.split_seed)},
@@ -302,6 +304,11 @@ Clients make_clients(const Options& o) {
     const auto over = trained_on(split);
     Reading reading;
     auto as_read = normalised(pool.holes ? filled_by_mean(examples, over) : examples, *o.normalise, over, reading);
+    if (examples.examples().targets && *o.normalise == "standard") {
+        auto by = target_scale(examples, over);
+        as_read = standardised_targets(as_read, by);
+        reading.target_shift = std::move(by.shift), reading.target_scale = std::move(by.scale);
+    }
     auto names = natural ? owners_in(split, pool) : std::vector<std::string>{};
     return {seen_by_name(*o.partition, {std::move(as_read), std::move(split)}), std::move(names), examples,
             std::move(reading)};
@@ -310,6 +317,23 @@ Clients make_clients(const Options& o) {
 std::vector<std::string> class_names_of(const Options& o) {
     return o.data->starts_with("synthetic") ? std::vector<std::string>{} : pool_of(*o.data).classes;
 }
+
+namespace {
+
+// Steps of the usual rates are made for targets about 1.
+std::string targets_in_words(const Clients& clients) {
+    constexpr double large = 10;
+    if (!clients.reading.target_shift.empty()) return "; targets less their mean, through their deviation";
+    const auto& e = clients.data.pool().examples();
+    double most = 0;
+    for (const auto i : trained_on(clients.data.split()))
+        for (std::size_t j = 0; j < e.targets_each; ++j) most = std::max(most, std::abs(e.targets[i * e.targets_each + j]));
+    char text[96];
+    std::snprintf(text, sizeof text, "; targets reach %.3g and are not scaled, which --normalise standard does", most);
+    return most > large ? text : "";
+}
+
+}  // namespace
 
 std::string data_in_words(const Options& o, const Clients& clients) {
     const auto& examples = clients.data.pool().examples();
@@ -342,6 +366,7 @@ std::string data_in_words(const Options& o, const Clients& clients) {
     }
     text += ", " + count(clients.data.size(), "client", "clients");
     if (!o.data->starts_with("synthetic")) text += pool_of(*o.data).remarks;
+    if (examples.targets) text += targets_in_words(clients);
     return text;
 }
 

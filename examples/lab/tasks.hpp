@@ -50,6 +50,8 @@ inline constexpr auto model_names = std::to_array<std::string_view>({"mclr",
                                                                      "transformer-adapter",
                                                                      "fedalt-transformer"});
 
+inline constexpr std::array<std::string_view, 4> loss_names{"softmax", "binary", "squared", "huber"};
+inline constexpr std::array<std::string_view, 4> backend_names{"simd", "reference", "eigen", "xtensor-blas"};
 inline constexpr std::array<std::string_view, 4> normalise_names{"standard", "unit", "each", "none"};
 
 // Fills --normalise by what the data are, and refuses what cannot be done with them.
@@ -64,6 +66,7 @@ struct PublicData {
 // What --normalise made of the features: a shift and a scale for all pixels, or one of each for every feature.
 struct Reading {
     std::vector<float> shift{}, scale{};  // of (x - shift) * scale; empty where examples are read as they are
+    std::vector<double> target_shift{}, target_scale{};  // of real targets, alike
 };
 
 struct Clients {

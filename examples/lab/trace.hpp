@@ -26,6 +26,8 @@
 #include <tessera/report/json.hpp>
 #include <tessera/report/record.hpp>
 
+#include "device.hpp"
+
 namespace lab {
 
 // The kernels of one task.
@@ -207,13 +209,25 @@ public:
 
 class TracedExecutor {
 public:
-    static constexpr auto offers = tessera::offer::validate;
-    TracedExecutor(std::size_t threads, Trace* trace) : team_{threads}, trace_(trace) {}
+    static constexpr auto offers = tessera::offer::validate | tessera::offer::remarks;
+    TracedExecutor(std::size_t threads, Trace* trace, std::unique_ptr<Device> device = nullptr)
+        : team_{threads}, trace_(trace), device_(std::move(device)) {}
 
-    std::size_t concurrency() const { return team_.concurrency(); }
+    std::size_t concurrency() const { return visits_ ? device_->concurrency() : team_.concurrency(); }
     void validate() const { team_.validate(); }
+    // From now on visits, if there is a device for them, or what is done by threads: evaluation is.
+    void expect_visits(bool yes) { visits_ = yes && device_; }
+    bool lost() const { return device_ && device_->lost(); }
+    std::vector<std::string> remarks() const {
+        return device_ ? device_->remarks() : std::vector<std::string>();
+    }
 
     void for_each(std::size_t tasks, tessera::FunctionRef<void(std::size_t task, std::size_t worker)> body) const {
+        if (visits_) {  // parked most of their time, so a trace has no tracks of them
+            device_->for_each(tasks, body);
+            if (trace_) trace_->for_each_done();
+            return;
+        }
         if (!trace_ || !trace_->sees_workers()) {
             team_.for_each(tasks, body);
             if (trace_) trace_->for_each_done();
@@ -240,6 +254,8 @@ public:
 private:
     tessera::exec::OpenMp team_;
     Trace* trace_;
+    std::unique_ptr<Device> device_;
+    bool visits_ = false;
 };
 
 }  // namespace lab

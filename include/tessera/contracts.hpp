@@ -2,6 +2,7 @@
 // The contracts: model, rule, fold, method, plan, executor, and the values between them.
 #pragma once
 
+#include <tessera/contracts/adder.hpp>
 #include <tessera/contracts/capabilities.hpp>
 #include <tessera/contracts/codec.hpp>
 #include <tessera/contracts/context.hpp>
@@ -16,6 +17,7 @@
 #include <tessera/contracts/memory.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/model.hpp>
+#include <tessera/contracts/place.hpp>
 #include <tessera/contracts/plan.hpp>
 #include <tessera/contracts/policy.hpp>
 #include <tessera/contracts/prior.hpp>

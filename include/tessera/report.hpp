@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tessera/report/analysis/auc.hpp>
+#include <tessera/report/analysis/calibration.hpp>
 #include <tessera/report/analysis/class_loss.hpp>
 #include <tessera/report/analysis/clients.hpp>
 #include <tessera/report/analysis/coherence_curve.hpp>
@@ -20,19 +21,9 @@
 #include <tessera/report/csv.hpp>
 #include <tessera/report/evaluation.hpp>
 #include <tessera/report/extra.hpp>
-#include <tessera/report/html.hpp>
-#include <tessera/report/html_assets.hpp>
-#include <tessera/report/html_clients.hpp>
-#include <tessera/report/html_cost.hpp>
-#include <tessera/report/html_data.hpp>
-#include <tessera/report/html_extras.hpp>
-#include <tessera/report/html_figures.hpp>
 #include <tessera/report/json.hpp>
-#include <tessera/report/json_reader.hpp>
 #include <tessera/report/record.hpp>
 #include <tessera/report/score.hpp>
 #include <tessera/report/seeds.hpp>
 #include <tessera/report/spread.hpp>
-#include <tessera/report/svg.hpp>
-#include <tessera/report/svg_categories.hpp>
 #include <tessera/report/text.hpp>

@@ -2,6 +2,7 @@
 // The round, the endpoints, evaluation, checkpoints.
 #pragma once
 
+#include <tessera/runtime/at_home.hpp>
 #include <tessera/runtime/checkpoint.hpp>
 #include <tessera/runtime/class_loss.hpp>
 #include <tessera/runtime/client.hpp>
@@ -12,6 +13,7 @@
 #include <tessera/runtime/export.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/runtime/long_first.hpp>
+#include <tessera/runtime/ranks.hpp>
 #include <tessera/runtime/round_report.hpp>
 #include <tessera/runtime/routing.hpp>
 #include <tessera/runtime/routing_theory.hpp>
@@ -19,3 +21,4 @@
 #include <tessera/runtime/setup.hpp>
 #include <tessera/runtime/store.hpp>
 #include <tessera/runtime/theory.hpp>
+#include <tessera/runtime/visit.hpp>

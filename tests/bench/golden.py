@@ -79,6 +79,7 @@ WRONG = {
     ("--against", "no-such-commit"): "there is no commit 'no-such-commit' here",
     ("--agianst", "HEAD"): "--agianst: there is no such option; there are --help, --against",
     ("list", "--jobs", "0"): "--jobs: at least 1",
+    ("list", "--brief"): "--brief: only what records has it",
     ("list", "--lab", "nowhere/lab"): "nowhere/lab: there is no such program",
 }
 # What was moved: (words of the answer, exit code)
@@ -140,6 +141,17 @@ def main():
         assert not [name for name, row in names.items() if "more than once" in row.get("refused", "")]
         assert "fedavg lenet5 avx2" in names and "fedavg dnn server adam" in names
 
+        brief = folder / "brief.txt"
+        answer = golden("record", brief, "--lab", lab(), "--brief", "--without", "fedavg", "--jobs", "2")
+        assert answer.returncode == 0, answer
+        of_brief = {row["name"]: row for row in map(json.loads, brief.read_text().splitlines()[1:])}
+        assert set(of_brief) == {"noisy dnn", "needs-dnn dnn", "no-models dnn", "stages"}, list(of_brief)
+        assert all(names[name] == row for name, row in of_brief.items())
+        answer = golden("record", brief, "--lab", lab(), "--brief", "--only", "adam", "--without", "portable")
+        assert answer.returncode == 0 and "fedavg dnn server adam" in brief.read_text() and "noisy" not in brief.read_text(), answer
+        answer = golden("compare", file, "--lab", lab("state"), "--without", "noisy", "--jobs", "2")
+        assert answer.returncode == 0 and "all equal" in answer.stdout, answer  # the control is below: with it, it differs
+
         for moved, (sentence, code) in MOVED.items():
             method = "needs-dnn" if moved == "takes all" else "noisy"
             answer = golden("compare", file, "--lab", lab(moved), "--only", method, "--jobs", "2")
@@ -157,7 +169,7 @@ def main():
         answer = golden("record", file, "--lab", lab(methods=picky))
         assert answer.returncode == 2 and "noisy: no model is taken" in answer.stderr, answer
         answer = golden("record", file, "--lab", lab(), "--only", "nothing")
-        assert answer.returncode == 2 and "--only nothing: no run has such a word" in answer.stderr, answer
+        assert answer.returncode == 2 and "--only nothing: no run is left" in answer.stderr, answer
     print("runs are recorded, and what moves is found")
 
 

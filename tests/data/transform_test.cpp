@@ -62,6 +62,24 @@ TEST_CASE("standardised by feature: worked by hand, over the named examples only
     CHECK(row(standardised_by_feature(bytes, train), 2) == row(read, 2));
 }
 
+TEST_CASE("real targets are scaled by the named examples alone, by hand") {
+    const auto pool = Dataset::regression(std::vector<float>{1, 2, 3}, {10, 5, 30, 5, 1000, 6}, 2);
+    const auto by = target_scale(pool, std::vector<Index>{0, 1});
+    CHECK(by.shift == std::vector<double>{20, 5});
+    CHECK(by.scale == std::vector<double>{0.1, 1});  // the second never changes, and is only moved
+    const auto scaled = standardised_targets(pool, by);
+    const auto& e = scaled.examples();
+    CHECK(std::vector<double>(e.targets, e.targets + 6) == std::vector<double>{-1, 0, 1, 0, 98, 1});
+    CHECK(row(scaled, 2) == Numbers{3});
+    CHECK(scaled.fingerprint() != pool.fingerprint());
+    CHECK(std::vector<double>(pool.examples().targets, pool.examples().targets + 2) == std::vector<double>{10, 5});
+    CHECK_THROWS_WITH_AS(target_scale(pool, std::vector<Index>{}), Contains("no example"), ConfigError);
+    CHECK_THROWS_WITH_AS(target_scale(pool, std::vector<Index>{3}), Contains("example 3 is not"), ConfigError);
+    CHECK_THROWS_WITH_AS(target_scale(Dataset::own(Numbers{1, 2}, {0, 1}, 2), std::vector<Index>{0}),
+                         Contains("no real targets"), ConfigError);
+    CHECK_THROWS_WITH_AS(pool.with_targets({1, 2}), Contains("one target for each"), ConfigError);
+}
+
 TEST_CASE("standardised each: mean 0 and deviation 1, example by example") {
     const auto pool = toy_dataset<float>(6, 40, 2);
     const auto read = standardised_each(pool);

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -32,28 +33,30 @@ using Net = nn::Network<float>;
 inline constexpr std::size_t classes = 4, clients = 9, width = 72;
 inline const nn::Shape picture(2, 6, 6);
 
-// Client k has 5 + 4 k examples: with batches of 8, from one short batch to six.
-inline const data::FederatedDataset& pictures() {
-    static const data::FederatedDataset all = [] {
-        Stream draw(Key{11}(purpose::synthetic));
-        std::vector<std::uint8_t> rows;
-        std::vector<std::int32_t> labels;
-        data::Split split;
-        for (std::size_t k = 0; k < clients; ++k) {
-            data::Share share;
-            share.key = 100 + k;
-            for (std::size_t i = 0; i < 5 + 4 * k; ++i) {
-                const std::size_t label = draw.uniform() < 0.6 ? k % classes : static_cast<std::size_t>(draw.below(classes));
-                share.train.push_back(static_cast<Index>(labels.size()));
-                labels.push_back(static_cast<std::int32_t>(label));
-                for (std::size_t j = 0; j < width; ++j)
-                    rows.push_back(static_cast<std::uint8_t>(draw.below(128) + (j % classes == label ? 96 : 0)));
-            }
-            split.clients.push_back(std::move(share));
+// Client k has `least` + 4 k examples; of `pictures()`, with batches of 8, from one short batch to six.
+inline data::FederatedDataset pictures_of(nn::Shape shape, std::size_t classes_of_them, std::size_t people, std::size_t least) {
+    Stream draw(Key{11}(purpose::synthetic));
+    std::vector<std::uint8_t> rows;
+    std::vector<std::int32_t> labels;
+    data::Split split;
+    for (std::size_t k = 0; k < people; ++k) {
+        data::Share share;
+        share.key = 100 + k;
+        for (std::size_t i = 0; i < least + 4 * k; ++i) {
+            const std::size_t label =
+                draw.uniform() < 0.6 ? k % classes_of_them : static_cast<std::size_t>(draw.below(classes_of_them));
+            share.train.push_back(static_cast<Index>(labels.size()));
+            labels.push_back(static_cast<std::int32_t>(label));
+            for (std::size_t j = 0; j < shape.size(); ++j)
+                rows.push_back(static_cast<std::uint8_t>(draw.below(128) + (j % classes_of_them == label ? 96 : 0)));
         }
-        return data::FederatedDataset{data::Dataset::own(std::move(rows), std::move(labels), classes).normalised(96, 1 / 64.0f),
-                                      std::move(split)};
-    }();
+        split.clients.push_back(std::move(share));
+    }
+    return data::FederatedDataset{
+        data::Dataset::own(std::move(rows), std::move(labels), classes_of_them).normalised(96, 1 / 64.0f), std::move(split)};
+}
+inline const data::FederatedDataset& pictures() {
+    static const data::FederatedDataset all = pictures_of(picture, classes, clients, 5);
     return all;
 }
 
@@ -103,18 +106,20 @@ struct Left {
     std::vector<float> all;
     Fingerprint state;
     std::vector<RoundReport> reports;
-    std::size_t products = 0, sparse_products = 0;
+    std::size_t products = 0, sparse_products = 0, sums = 0;  // on the device
 };
 template <class Me, class M, class E>
-Left left_by(const M& net, const Me& method, const E& executor, std::size_t rounds = 5) {
-    Federation<Me, M> run(net, pictures(), method, settings);
+Left left_by(const M& net, const Me& method, const E& executor, std::size_t rounds = 5, const Settings& how = settings,
+             const data::FederatedDataset& on = pictures(), const sample::Uniform& drawn = sampler) {
+    Federation<Me, M> run(net, on, method, how);
     Left left;
-    const std::size_t before = standin::products(), sparse = standin::sparse_products();
-    run.run(rounds, sampler, executor, [&](const RoundReport& r) { left.reports.push_back(r); });
+    const std::size_t before = standin::products(), sparse = standin::sparse_products(), sums = standin::launches("mean_rows");
+    run.run(rounds, drawn, executor, [&](const RoundReport& r) { left.reports.push_back(r); });
     left.all = all_numbers(run);
     left.state = run.fingerprint();
     left.products = standin::products() - before;
     left.sparse_products = standin::sparse_products() - sparse;
+    left.sums = standin::launches("mean_rows") - sums;
     return left;
 }
 
@@ -124,13 +129,21 @@ inline bool says(const Left& left, const std::string& words) {
             if (remark.find(words) != std::string::npos) return true;
     return false;
 }
+inline std::string said(const RoundReport& report) {
+    std::string all;
+    for (const auto& remark : report.remarks) all += remark + "; ";
+    return all;
+}
 inline bool says_nothing(const Left& left) {
     return std::ranges::all_of(left.reports, [](const RoundReport& r) { return r.remarks.empty(); });
 }
 
 struct Fresh {
     Fresh() { standin::reset(); }
-    ~Fresh() { standin::reset(); }
+    ~Fresh() {
+        for (const auto& f : standin::faults()) std::fprintf(stderr, "the stand-in: %s\n", f.c_str());
+        standin::reset();
+    }
 };
 
 }  // namespace cohorts

@@ -3,17 +3,23 @@
 #include <device/cohorts.hpp>
 
 #include <array>
+#include <cstddef>
+#include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <support/folder.hpp>
+#include <tessera/exec/openmp.hpp>
 #include <tessera/exec/serial.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/fedspa.hpp>
 #include <tessera/nn/batch_norm.hpp>
 #include <tessera/rule/adam.hpp>
+#include <tessera/runtime/checkpoint.hpp>
 #include <tessera/sample/everyone.hpp>
 
 namespace executor_test {
@@ -118,6 +124,127 @@ TEST_CASE("a lost device ends the round with everything as it was, and the run g
         same.round(sampler, exec::Serial{});
         CHECK(same.fingerprint() == run.fingerprint());
     }
+}
+TEST_CASE("after a loss the run goes on from its checkpoint, with the bits of one that lost nothing") {
+    const support::Folder folder;
+    const std::string file = folder / "run.ckpt";
+    Fingerprint whole;
+    {
+        const Fresh fresh;
+        Run run(dnn(), pictures(), method, settings);
+        run.run(4, sampler, exec::Device{});
+        whole = run.fingerprint();
+    }
+    {
+        const Fresh fresh;
+        Run run(dnn(), pictures(), method, settings);
+        const exec::Device device{};
+        run.run(2, sampler, device);
+        write_checkpoint(file, run, "test");
+        standin::lose(30);
+        CHECK_THROWS_AS(run.round(sampler, device), DeviceError);
+    }
+    {  // another process, where the device answers again
+        const Fresh fresh;
+        Run run(dnn(), pictures(), method, settings);
+        (void)read_checkpoint(file, run, "test");
+        CHECK(run.rounds_done() == 2);
+        run.run(2, sampler, exec::Device{});
+        CHECK(run.fingerprint() == whole);
+    }
+    {  // or one where there is none: it goes on on the host, from the same state
+        const Fresh fresh;
+        standin::present(false);
+        Run run(dnn(), pictures(), method, settings), near(dnn(), pictures(), method, settings);
+        (void)read_checkpoint(file, run, "test");
+        run.run(2, sampler, exec::Device{});
+        (void)read_checkpoint(file, near, "test");
+        near.run(2, sampler, exec::Serial{});
+        CHECK(run.fingerprint() == near.fingerprint());
+    }
+}
+TEST_CASE("a new session asks a device that answers again; the old one does not") {
+    const Fresh fresh;
+    Run run(dnn(), pictures(), method, settings);
+    exec::Device device{};
+    standin::lose(30);
+    CHECK_THROWS_AS(run.round(sampler, device), DeviceError);
+    standin::reset();
+    CHECK(said(run.round(sampler, device)) == "the device was lost; the round ran on the host; ");
+    CHECK(standin::products() == 0);
+    device.session = std::make_shared<device::Session>();
+    CHECK(said(run.round(sampler, device)).empty());
+    CHECK(standin::products() > 0);
+}
+
+// Descends, and on some clients throws before it, after it, or never gets there.
+struct Stumbles {
+    static constexpr auto by_default = verb::open | verb::send | verb::merge | verb::serve;
+    static constexpr auto offers = offer::nothing;
+    rule::Sgd local{.rate = 0.05};
+    fold::Mean fold{};
+    std::size_t before = 1000, after = 1000, never = 1000;
+    template <class R>
+    struct Client {
+        Cursor cursor;
+    };
+    auto visit(const auto& at, auto w, auto& me) const {
+        if (at.id == before) throw Error("before");
+        if (at.id != never) descend(at, w, at.work(1, 0, me.cursor), local);
+        if (at.id == after) throw Error("after");
+        return up(at, std::move(w), Weigh::samples);
+    }
+};
+TEST_CASE("a visit that throws lets the others go, and the round has not happened") {
+    const Fresh fresh;
+    const sample::Everyone all;
+    for (const std::size_t wave : {1u, 4u, 256u})
+        for (const std::size_t threads : {1u, 3u}) {
+            const exec::Device device{.wave = wave, .threads = threads};
+            for (const bool early : {true, false}) {
+                Stumbles me;
+                (early ? me.before : me.after) = 3;
+                Federation<Stumbles, Net> run(mclr(), pictures(), me, settings);
+                const auto begin = run.fingerprint();
+                CHECK_THROWS_WITH(run.round(all, device), early ? "before" : "after");
+                CHECK(run.fingerprint() == begin);
+                CHECK_THROWS_WITH(run.round(all, device), early ? "before" : "after");  // the device is still there
+            }
+            Stumbles lazy;
+            lazy.never = 5;  // somebody who does not descend is waited for by nobody
+            Federation<Stumbles, Net> run(mclr(), pictures(), lazy, settings), host(mclr(), pictures(), lazy, settings);
+            const auto report = run.round(all, device);
+            CHECK(said(report) == "on the host: the sum of uploads that are not what the device left; ");
+            host.round(all, exec::Serial{});
+            CHECK(apart(all_numbers(run), all_numbers(host)) <= 1e-5);
+        }
+    CHECK(standin::faults().empty());
+}
+TEST_CASE("two devices at once, and two runs on one") {
+    const Fresh fresh;
+    const auto once = left_by(dnn(), method, exec::Device{}, 3).state;
+    for (const bool shared : {false, true}) {
+        const exec::Device first{}, second = shared ? first : exec::Device{};
+        std::array<Fingerprint, 2> states{};
+        {
+            std::jthread a([&] { states[0] = left_by(dnn(), method, first, 3).state; });
+            std::jthread b([&] { states[1] = left_by(dnn(), method, second, 3).state; });
+        }
+        CHECK(states == std::array{once, once});
+    }
+    CHECK(standin::faults().empty());
+    CHECK(standin::in_use() == 0);
+}
+TEST_CASE("rounds on a device, on cores and on one thread follow each other") {
+    const Fresh fresh;
+    Run run(lenet(), pictures(), method, settings), host(lenet(), pictures(), method, settings);
+    const exec::Device device{};
+    run.round(sampler, device);
+    run.round(sampler, exec::OpenMp{.threads = 3});
+    run.round(sampler, device);
+    host.run(3, sampler, exec::Serial{});
+    CHECK(apart(all_numbers(run), all_numbers(host)) <= 1e-5);
+    CHECK(standin::faults().empty());
 }
 TEST_CASE("a mistake of the device's is no wrong number") {
     const Fresh fresh;

@@ -7,12 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include <page/run_reader.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/report/json.hpp>
-#include <tessera/report/json_reader.hpp>
 
 using namespace tessera;
 using namespace tessera::report;
+using lab::runs_from_json;
 
 bool fuzz_accepted = false;
 

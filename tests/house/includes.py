@@ -24,6 +24,7 @@ TABLE = {
     "store": ["core", "contracts", "io", "posix"],  # states rest in files, and io knows how to treat these
     "runtime": [*BELOW_RUNTIME, "posix"],
     "method": BELOW_RUNTIME,  # a method is text for a runtime, and knows none
+    "place": ["core", "contracts", "mpi"],  # the component mpi; the runtime knows the contract alone
     "device": ["core", "contracts", "kernels", "nn", "cuda"],  # the component cuda; nobody below includes it
 }
 
@@ -49,8 +50,9 @@ LIBRARIES = {
     "zlib": r"zlib\.h$",
     "cuda": r"(cublas_v2|cusparse|cuda_runtime_api)\.h$",
     "json": r"nlohmann/",
+    "mpi": r"mpi\.h$",
     "simd": r"(\w*intrin|cpuid|arm_neon|arm_sve|arm_acle)\.h$",
-    "posix": r"(unistd|fcntl|dirent|sys/\w+)\.h$",
+    "posix": r"(unistd|fcntl|dirent|poll|sys/\w+)\.h$",
 }
 
 # Heavy headers that every user of a policy would pay for, in rooms that everybody includes.

@@ -120,6 +120,11 @@ TEST_CASE("columns of words: a feature for each word where it is asked for, else
     const auto found = table_of(text, {.label = "y", .words = 2});
     CHECK(found.features == Names{"city=bern", "city=rome", "age", "code"});
     CHECK(found.worded == Names{"city"});
+    CHECK(named.numbers_among == std::vector<std::size_t>{0, 0});  // a column that one_hot names is not looked at
+    // Half of them words: a column of words, and how many of its cells are none is told.
+    const auto half = table_of("a,y\n1,0\nx,1\nz,0\n4,1\n", {.label = "y", .words = 9});
+    CHECK(half.worded == Names{"a"});
+    CHECK(half.numbers_among == std::vector<std::size_t>{2});
     refused(text,
             "line 2: column 'city': 'rome' is not a number that a feature can be, nor is most of the column; name it "
             "in one_hot",

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -23,6 +25,7 @@
 #include <doctest/doctest.h>
 
 #include <tessera/io/growing_file.hpp>
+#include <tessera/io/mapped.hpp>
 
 namespace file_test {
 
@@ -144,6 +147,21 @@ TEST_CASE("file: what has no end is refused, and not after it has filled memory"
     CHECK(through_pipe(0, 10'000));
     CHECK_THROWS_WITH_AS(through_pipe(10'001, 10'000), Contains("larger than the 10000 bytes allowed"), IoError);
     CHECK(pipe_cap < file_cap);  // what is asked for is held to it
+    // A named one into which nobody writes is not waited for.
+    const std::string lonely = folder / "lonely";
+    REQUIRE(::mkfifo(lonely.c_str(), 0600) == 0);
+    CHECK_THROWS_WITH_AS(read_file(lonely), Contains("is a pipe into which nobody writes"), IoError);
+    CHECK_THROWS_WITH_AS(io::MappedFile{lonely}, Contains("not a regular file"), IoError);
+    // One with a writer is, whether it has written by then or not.
+    CHECK(in_child([&] {
+              const int end = ::open(lonely.c_str(), O_RDWR);
+              if (::fork() == 0) {
+                  const bool sent = ::write(end, "late", 4) == 4;
+                  ::_exit(sent ? 0 : 1);
+              }
+              ::close(end);
+              return text_of(read_file(lonely)) == "late" ? 0 : 1;
+          }) == 0);
     // One into which somebody writes for ever.
     CHECK(in_child([&] {
               int ends[2];

@@ -70,6 +70,12 @@ def hashes(program, folder):
         other = folder / f"{algorithm}-seed.json"
         ran(lab(program, *SMALL, "--algorithm", algorithm, "--rounds", "6", "--model", "dnn", "--seed", "2", "--json", other))
         expect(final_hash(other) not in seen.values(), f"{algorithm}: another seed gives the same state")
+    asked = folder / "device.json"
+    result = ran(lab(program, *SMALL, "--algorithm", "fedavg", "--rounds", "6", "--model", "dnn", "--json", asked, "--device"))
+    words = [line for line in result.stderr.splitlines() if "the run is on the host" in line]
+    expect(len(words) == 1, f"--device without one: {result.stderr}")
+    expect(final_hash(asked) == final_hash(folder / "fedavg-1.json"), "--device without one: other bits than the host's")
+    expect(words[0] in json.loads(asked.read_text())["notes"], "the report does not say where it ran")
     everywhere = {}
     for algorithm, needs in {**{name: ["--model", "dnn-norm"] for name in PERSONAL}, **OTHERS}.items():
         seen = {}
@@ -895,21 +901,29 @@ def distances(program, folder):
 
 # Of what the presets say. Whoever changes one on purpose changes its hash here; published tables were made with these.
 HASHES = {
+    "fedalt/cifar10-small": "2d5debc02170f39a",
     "fedalt/fmnist-dir01": "dc30dc769a7f687d",
     "fedalt/fmnist-dir01-cold": "985cc67d73029975",
     "fedspa/cifar10-a": "aed5e6e462185f8d",
     "fedspa/cifar10-b": "3b3632e0ba456bc5",
+    "fedspa/cifar10-small-a": "db0a58bf15ac264f",
+    "fedspa/cifar10-small-b": "4679aa80ad631caa",
+    "fedspa/cifar10-small-iid": "8faeb5f0290e1690",
     "fedspa/fmnist-a": "781cd759cba705ef",
     "fedspa/fmnist-b": "5204454d4f790a73",
     "fedspa/fmnist-iid": "1ad64985abcf366f",
     "flow/cifar10-dir01": "205f8ac0fe8e8fcc",
     "flow/cifar10-dir06": "7fe02a1c35238c97",
+    "flow/cifar10-small-dir01": "6fb7e5ed5e671c8e",
+    "flow/cifar10-small-dir06": "58bc5b761380a216",
     "flow/fmnist-dir01": "95fb953474333dc8",
     "flow/fmnist-dir06": "dfea9c8357f89ea5",
     "perada/cifar10": "1bb7ef27775aa951",
+    "perada/cifar10-small": "94e0fac412e9c646",
     "perada/fmnist": "ff5f925b985bbbe0",
     "perada/fmnist-half": "c007d566b6a73dd7",
     "pfedbred/cifar10": "045529721c885e64",
+    "pfedbred/cifar10-small": "1dfceb165e06da81",
     "pfedbred/fmnist-dnn": "e7db98b4ad4512c2",
     "pfedbred/fmnist-mclr": "982d5f797b0daac9",
 }
@@ -1236,7 +1250,9 @@ if asked["--seed"] == "13":
 value = 0.9 + 0.001 * int(asked["--seed"])
 evaluations = [{"model": model, "split": "test", "clients": "all", "pick": "mean_last:10", "average": "pooled",
                 "metric": "accuracy", "stage": stage, "value": value + 0.01 * bool(stage)}
-               for model in ("global", "personal") for stage in ("", "tune_steps=1")]
+               for model in ("global", "personal") for stage in ("", "tune_steps=1", "tune_epochs=2")]
+if "--save-weights" in asked:
+    pathlib.Path(asked["--save-weights"]).write_text("weights")
 pathlib.Path(asked["--json"]).write_text(json.dumps(
     {"version": "0", "kernel_set": "none", "final": {"evaluations": evaluations}}))
 """
@@ -1280,6 +1296,20 @@ def tables_of_results(folder):
     expect(broken.returncode != 0 and page.read_text() == text, "a failed run changed the page")
     unknown = results("--rows", "pfedmee")
     expect(unknown.returncode == 2 and "pfedmee" in unknown.stderr, "an unknown row")
+
+    def begun(*more):  # a table whose runs begin with weights that a run before them leaves in the current directory
+        known = len(log.read_text().splitlines())
+        ran(subprocess.run([sys.executable, "-B", script, "fedalt-cifar10", "--lab", fake, "--record", record, "--page", page, "--rows",
+                            "ft-part", "--models", "adapter", *more], capture_output=True, text=True, check=False, cwd=folder))
+        return log.read_text().splitlines()[known:]
+
+    calls = begun("--seeds", "1,2")
+    files = [f"fedalt-cifar10-{seed}.safetensors" for seed in (1, 2)]
+    expect(len(calls) == 4 and all(f"--save-weights {name} " in calls[i] and f"--weights {name} " in calls[i + 2] for i, name in enumerate(files)),
+           f"the runs that others begin with come first: {calls}")
+    expect(not begun("--seeds", "1,2"), "what was run is run again")
+    (folder / files[0]).unlink()
+    expect(not begun("--seeds", "1,2") and "--save-weights" in begun("--seeds", "1", "--again")[0], "weights that are gone are made where they are read")
 
 
 def figures_of_pages(listed):

@@ -31,6 +31,16 @@ OTHERS = {  # pages that look different, with figures they must have
 # Runs before everything else in the page.
 EARLY = """<script>
 window.refused = [];
+window.faults = [];
+addEventListener("error", event => faults.push(String(event.message)));
+addEventListener("unhandledrejection", event => faults.push(String(event.reason)));
+for (const loud of ["error", "warn", "assert"]) {
+  const plain = console[loud].bind(console);
+  console[loud] = (...words) => {
+    if (loud !== "assert" || !words[0]) faults.push(words.join(" "));
+    plain(...words);
+  };
+}
 addEventListener("securitypolicyviolation", event => refused.push(event.blockedURI));
 window.saved = [];
 window.Blob = class { constructor(parts) { this.parts = parts; } };
@@ -113,6 +123,32 @@ LATE = """<script>
   for (let i = 0; i < 2; ++i) key.click(), found.marks.push(visible());
   found.wider = document.documentElement.scrollWidth - innerWidth;
   found.refused = refused;
+  found.faults = faults;
+  // Where every series has a bar for every name, the bars of a name stand around its middle.
+  const middle = node => (box(node).left + box(node).right) / 2;
+  found.aside = [];
+  found.barred = 0;
+  for (const svg of document.querySelectorAll("figure[id^=fig-extra-] svg.chart.bars")) {
+    const names = [...new Set([...svg.querySelectorAll("text.middle")].map(middle).map(x => Math.round(10 * x) / 10))];
+    const series = [...svg.querySelectorAll(".series")].map(one => [...one.querySelectorAll("rect.bar")].map(middle));
+    if (names.length < 2 || series.some(bars => bars.length !== names.length)) continue;
+    found.barred += 1;
+    names.forEach((x, i) => {
+      const mean = series.reduce((sum, bars) => sum + bars[i], 0) / series.length;
+      if (Math.abs(mean - x) > 1 + 0.05 * (names[1] - names[0]))
+        found.aside.push(svg.closest("figure").id + ": " + Math.round(mean) + " for " + Math.round(x));
+    });
+  }
+  // Each line of a legend has its series under the same name.
+  found.nameless = [];
+  for (const figure of figures) {
+    const keys = [...figure.querySelectorAll(".legend li")];
+    if (keys.length === 0 || !figure.querySelector("svg.lines")) continue;
+    const drawn_as = [...figure.querySelectorAll(".series[data-name]")].map(one => one.dataset.name);
+    for (const key of keys)
+      if (!drawn_as.includes(key.textContent)) found.nameless.push(figure.id + ": " + key.textContent);
+    if (new Set(drawn_as).size !== drawn_as.length) found.nameless.push(figure.id + ": a name twice");
+  }
   found.requests = performance.getEntriesByType("resource").map(entry => entry.name);
   parent.postMessage(JSON.stringify(found), "*");
 })();
@@ -169,7 +205,8 @@ def check_saved(name, found):
 def check(name, found):
     for what, words in {"beyond": "text beyond its figure", "over": "text over text", "empty": "figures without data",
                         "twice": "ids that stand twice", "unsaved": "figures that cannot be saved",
-                        "refused": "requests that were refused", "requests": "requests"}.items():
+                        "refused": "requests that were refused", "requests": "requests", "faults": "errors of scripts",
+                        "aside": "bars beside their names", "nameless": "series that are not called as the legend says"}.items():
         expect(not found[what], f"{name}: {words}: {found[what][:8]}")
     expect(found["wider"] <= 0, f"{name}: the page is {found['wider']} pixels wider than the window")
     expect(len(found["csv"]) > 8 and len(found["svg"]) > 8, f"{name}: only {sorted(found['csv'])} can be saved")
@@ -194,10 +231,14 @@ def controls(browser, folder, page):
   two.setAttribute("y", one.getAttribute("y"));
   broken("data").closest("figure").id = "fig-loss";
   document.querySelector("#fig-classes .save").remove();
+  document.querySelector("#fig-accuracy .legend li").firstChild.nextSibling.textContent = "somebody";
+  for (const bar of broken("extra-overlap").querySelectorAll("rect.bar")) bar.setAttribute("x", Number(bar.getAttribute("x")) - 30);
+  console.error("a fault of the control");
   document.body.append(Object.assign(new Image(), {src: "https://tessera.invalid/x.png"}));
   await new Promise(done => setTimeout(done, 500));""")
     for what, fault in {"empty": "fig-bytes", "beyond": "fig-seconds", "over": "fig-loss", "twice": "fig-loss",
-                        "unsaved": "fig-classes", "refused": "tessera.invalid"}.items():
+                        "unsaved": "fig-classes", "refused": "tessera.invalid", "nameless": "fig-accuracy: somebody",
+                        "aside": "fig-extra-overlap", "faults": "a fault of the control"}.items():
         expect(any(fault in each for each in found[what]), f"a fault was not seen: {what} {fault}: {found[what]}")
 
 
@@ -213,8 +254,8 @@ def main():
         a, b = folder / "a.json", folder / "b.json"
         run = [program, *SMALL, "--algorithm", "pfedme"]
         ran(*run, "--analyse", "clients,losses", "--report", one)
-        ran(*run, "--seeds", "1,2", "--json", a)
-        ran(program, *SMALL, "--algorithm", "fedavg-ft", "--seeds", "1,2", "--json", b)
+        ran(*run, "--seeds", "1,2", "--hits", "--json", a)
+        ran(program, *SMALL, "--algorithm", "fedavg-ft", "--seeds", "1,2", "--hits", "--json", b)
         ran(program, "compare", a, b, "--report", many)
         for page in [one, many]:
             for width in WIDTHS:
@@ -231,7 +272,8 @@ def main():
                 check(f"{page.name}, {width} pixels", found)
                 for figure in figures:
                     expect(f"fig-extra-{figure}" in found["csv"], f"{page.name}: there is no figure {figure}")
-        controls(browser, folder, one)
+        expect(seen_by(browser, folder, many, 1280, False)["barred"] > 0, "no bars over names in the comparison")
+        controls(browser, folder, many)
 
 
 if __name__ == "__main__":

@@ -92,6 +92,45 @@ def tables(program, folder):
     names_everywhere(program, folder)
     pairs_of_files(program, folder)
     constants(program, folder)
+    prices(program, folder)
+    slips(program, folder)
+
+
+def prices(program, folder):
+    """Real targets of any unit: they are scaled by the training part, its constants are in the output, and R2 does not know the unit."""
+    def train(name, factor, *more):
+        rows = "".join(f"{i % 17},{i % 5},{factor * (30 + 2 * (i % 17) - 3 * (i % 5))}\n" for i in range(200))
+        (folder / f"{name}.csv").write_text("size,age,price\n" + rows)
+        out = folder / f"{name}.json"
+        said = ran(lab(program, "run", "--data", f"csv:{folder}/{name}.csv,target=price", "--partition", "iid", "--clients", "4",
+                       "--per-round", "4", "--rounds", "20", "--model", "dnn", "--set", "rate=0.01", "--json", out, *more)).stdout
+        return said.splitlines()[0], json.loads(out.read_text())
+
+    def r2(run):
+        return [e["value"] for e in run["final"]["evaluations"] if e["metric"] == "r2" and e["pick"] == "last"][0]
+
+    line, cheap = train("cheap", 1)
+    expect("targets less their mean, through their deviation" in line, line)
+    _, dear = train("dear", 1e4)
+    expect(r2(dear) > 0.9 and abs(r2(dear) - r2(cheap)) < 0.01, f"prices of hundreds of thousands are learnt as tens are: {r2(dear)}, {r2(cheap)}")
+    expect(sum(round_["diverged"] for round_ in dear["rounds"]) == 0, "and nothing diverges")
+    told = dear["provenance"]
+    expect(2e5 < float(told["target_shift"]) < 6e5 and 0 < float(told["target_scale"]) < 1e-4, f"the constants: {told}")
+    line, raw = train("raw", 1, "--normalise", "none")
+    expect("targets reach 62 and are not scaled, which --normalise standard does" in line, line)
+    expect("target_shift" not in raw["provenance"], "nothing was scaled")
+
+
+def slips(program, folder):
+    """A word among ten thousand numbers is a fault of the file with its line; half of them make a column of words, which is said."""
+    rows = [f"{i % 7},{i % 2}" for i in range(10000)]
+    slip = folder / "slip.csv"
+    slip.write_text("a,y\n" + "\n".join(rows[:4999] + ["foo,1"] + rows[4999:]) + "\n")
+    result = lab(program, "run", "--data", f"csv:{slip},label=y", *DEALT)
+    expect(result.returncode == 2 and "line 5001: column 'a': 'foo' is not a number that a feature can be" in result.stderr, result.stderr)
+    slip.write_text("a,b,y\n" + "".join(f"{i % 3 if i % 2 else 'none'},{i % 5},{i % 2}\n" for i in range(60)))
+    line = ran(lab(program, "run", "--data", f"csv:{slip},label=y", *DEALT)).stdout.splitlines()[0]
+    expect("a feature for each word: a (30 of its values are numbers)" in line, line)
 
 
 def names_everywhere(program, folder):
@@ -224,9 +263,98 @@ def outputs(program, folder):
     ran(lab(program, *SMALL, "--quiet", "--jsonl", rounds))
     seen = ran(lab(program, "watch", rounds, "--once")).stdout.splitlines()
     expect(len(seen) == 2 and re.match(r"round 2  training loss [0-9.]+  global [0-9.]+ %  [0-9.]+ s$", seen[1]), f"watched: {seen}")
+    draws_any(program, folder)
+    metrics(program, folder)
+    of_presets(program, folder)
     wrong = lab(program, "watch", out, "--once")
     expect(wrong.returncode == 2 and "watch reads the file that --jsonl writes" in wrong.stderr, wrong.stderr)
     expect(told["compiler"] and run["version"] and run["kernel_set"] and run["config"]["data_fingerprint"], f"the rest: {told}")
+
+
+def draws_any(program, folder):
+    """`report` makes of a JSON the bytes that `run --report` wrote; what is no run is refused, and nothing is left."""
+    for name, more in (("one", ["--algorithm", "fedavg-ft", "--analyse", "clients,losses"]), ("seeds", ["--algorithm", "pfedme", "--seeds", "1,2"]),
+                       ("stages", ["--stages", "fedavg rounds=2; fedalt rounds=2; tune tune_epochs=1", "--model", "dnn"]),
+                       ("asked", ["--metrics", "auc,ece,gradient", "--algorithm", "fedavg-ft"])):
+        out, page = folder / f"{name}.json", folder / f"{name}.run.html"
+        ran(lab(program, *SMALL, "--quiet", *more, "--json", out, "--report", page))
+        ran(lab(program, "report", out))
+        expect((folder / f"{name}.html").read_bytes() == page.read_bytes(), f"{name}: another page than the run's")
+    title = folder / "mine.html"
+    ran(lab(program, "report", folder / "one.json", "--title", "My <own>", "--out", title))
+    expect("<h1>My &lt;own&gt;</h1>" in title.read_text(), "the title is what was asked for")
+    figures = folder / "figures.json"
+    figures.write_text(json.dumps([{"id": "mine", "title": "Mine", "caption": "", "kind": "bars", "x": {}, "y": {}, "categories": ["a"],
+                                    "series": [{"name": "s", "x": [], "y": [2], "texts": []}]}]))
+    ran(lab(program, "report", folder / "seeds.json", "--figures", figures, "--out", title))
+    expect('id="fig-extra-mine"' in title.read_text() and 'id="fig-extra-seeds"' in title.read_text(), "figures over runs")
+    for wrong, words in ((figures, "not the JSON of a run"), (title, "is not JSON"), (folder / "nothing.json", "nothing.json")):
+        left = folder / "left.html"
+        result = lab(program, "report", wrong, "--out", left)
+        expect(result.returncode == 2 and words in result.stderr and len(result.stderr.splitlines()) == 1, f"{wrong}: {result.stderr}")
+        expect(not left.exists(), f"{wrong}: a page of nothing")
+    same = lab(program, "report", folder / "one.json", "--out", folder / "one.json")
+    expect(same.returncode == 2 and "is read from there" in same.stderr, same.stderr)
+
+
+def metrics(program, folder):
+    """AUC, calibration and the gradient's length where they are asked for: in every evaluated round, at the end, in comparisons."""
+    def run(name, *more):
+        out = folder / f"{name}.json"
+        said = ran(lab(program, *SMALL[:-1], "6", "--json", out, *more)).stdout
+        return said, json.loads(out.read_text())
+
+    said, told = run("measured", "--algorithm", "fedavg-ft", "--metrics", "auc,ece,gradient")
+    for round_ in told["rounds"]:
+        seen = {(e["metric"], e["model"], e["average"]) for e in round_["evaluations"]}
+        for metric in ("auc", "ece"):
+            expect({(metric, model, average) for model in ("global", "personal") for average in ("pooled", "unweighted")} <= seen, f"{seen}")
+        expect(("gradient_norm", "global", "pooled") in seen, f"{seen}")
+    values = {(e["metric"], e["model"], e["average"]): e["value"] for e in told["final"]["evaluations"] if e["pick"] == "last"}
+    expect(0.5 < values["auc", "personal", "pooled"] <= 1 and 0 <= values["ece", "personal", "pooled"] < 0.5, f"{values}")
+    lengths = [e["value"] for round_ in told["rounds"] for e in round_["evaluations"] if e["metric"] == "gradient_norm"]
+    expect(all(length > 0 for length in lengths) and lengths[-1] < lengths[0], f"training makes it shorter: {lengths}")
+    for words in ("AUC, personal model", "calibration error, global model", "length of the gradient, global model"):
+        expect(words in said, f"'{words}' is not in {said}")
+    # More threads measure the same, and the run is the one without.
+    _, threads = run("threads", "--algorithm", "fedavg-ft", "--metrics", "auc,ece,gradient", "--threads", "2")
+    expect([e for e in threads["final"]["evaluations"]] == told["final"]["evaluations"], "the same numbers on two threads")
+    _, plain = run("plain", "--algorithm", "fedavg-ft")
+    expect(plain["final"]["state_hash"] == told["final"]["state_hash"], "measuring changes nothing")
+    expect(not {e["metric"] for e in plain["final"]["evaluations"]} & {"auc", "ece", "gradient_norm"}, "they are there where they are asked for")
+    page = folder / "measured.html"
+    ran(lab(program, "report", folder / "measured.json", "--out", page))
+    for figure in ("auc", "ece", "gradient"):
+        expect(f'<figure id="fig-{figure}"' in page.read_text(), f"the page has no {figure}")
+    run("other", "--algorithm", "fedalt", "--metrics", "auc,ece")
+    compared = ran(lab(program, "compare", folder / "measured.json", folder / "other.json")).stdout
+    expect("auc, last round" in compared and "ece, last round" in compared, compared)
+    prices = folder / "prices.csv"
+    prices.write_text("a,price\n" + "".join(f"{i},{2.5 * i}\n" for i in range(40)))
+    for more, words in ((["--metrics", "acu"], "did you mean auc?"), (["--metrics", "speed"], "there are auc, ece and gradient"),
+                        (["--metrics", "gradient", "--algorithm", "local"], "local has none"),
+                        (["--metrics", "auc", "--data", f"csv:{prices},target=price", "--partition", "iid"], "it needs classes")):
+        result = lab(program, "run", *([] if "--data" in more else SMALL[1:3]), "--clients", "6", "--per-round", "3", "--rounds", "2", *more)
+        expect(result.returncode == 2 and words in result.stderr, f"{more}: {result.stderr}")
+
+
+def of_presets(program, folder):
+    """A preset may name the loss and the backend; the flag wins."""
+    mine, out = folder / "mine.ini", folder / "preset.json"
+    mine.write_text("data = synthetic\nloss = softmax\nbackend = reference\nrounds = 1\n")
+
+    def config(*more):
+        said = ran(lab(program, "run", "--preset", mine, "--clients", "6", "--per-round", "3", "--json", out, *more)).stdout
+        return said, json.loads(out.read_text())["config"]
+
+    said, told = config()
+    expect(told["loss"] == "softmax" and told["backend"] == "reference" and "backend=reference" in said, f"{told}")
+    said, told = config("--backend", "simd")
+    expect(told["backend"] == "simd" and "backend=reference [the flag wins]" in said, said)
+    for line, words in (("loss = softmux", "did you mean softmax?"), ("backend = blas", "there is no backend 'blas'")):
+        mine.write_text(f"data = synthetic\n{line}\n")
+        result = lab(program, "run", "--preset", mine)
+        expect(result.returncode == 2 and "line 2" in result.stderr and words in result.stderr, result.stderr)
 
 
 def main():

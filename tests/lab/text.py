@@ -3,7 +3,7 @@
 """Language models in the lab: every system on text by one command, one state whatever the threads, the wire and a restart,
 curves and figures of words, and models that speak.
 
-    text.py systems|states|speech PATH-TO-tessera-lab
+    text.py systems|clients|states|speech PATH-TO-tessera-lab
 """
 import json
 import pathlib
@@ -61,6 +61,7 @@ def systems(program, folder):
         "perada": ["--model", ADAPTED, "--aux", "held-out:0.2", "--set", "kd_steps=2"],
         "fedspa-dst": ["--model", LSTM],
         "fedavg-dp": ["--model", LSTM, "--set", "clip=1", "--set", "noise=0.1"],
+        "fedavg-clients-dp": ["--model", LSTM, "--set", "fold.noise=0.1"],
     }
     for name, more in runs.items():
         report = ran(program, folder, "--algorithm", name.split()[0], "--rounds", "2", *more)
@@ -76,6 +77,27 @@ def systems(program, folder):
     deep = lab(program, "run", *speeches(folder), "--algorithm", "flow-states", "--model", "transformer", "--rounds", "1",
                "--per-round", "2", "--quiet")
     expect(deep.returncode == 2 and "dense widths" in deep.stderr, f"more blocks than its router has exits: {deep.stderr}")
+
+
+def clients(program, folder):
+    """Whole clients hidden: the same epsilon for all, the divisor of a round; what does not go with it is said."""
+    usual = ["--model", LSTM, "--rounds", "2", "--dp", "per=client,clip=0.5,noise=2,delta=1e-2,source=keyed"]
+    report, again = ran(program, folder, *usual), ran(program, folder, *usual, "--threads", "2", "--wire")
+    expect(report["final"]["state_hash"] == again["final"]["state_hash"], "a keyed source is the same for threads and wire")
+    more = ran(program, folder, *usual[:-1], "per=client,clip=0.5,noise=4,delta=1e-2,source=keyed")
+    told = [{name: text for name, text in zip(extra["categories"], extra["series"][0]["texts"])}
+            for each in (report, more) for extra in each["extras"] if extra["id"] == "privacy"]
+    expect(told[0]["epsilon, largest"] == told[0]["epsilon, smallest"], f"one ledger for all: {told[0]}")
+    expect(float(told[0]["epsilon, largest"]) > float(told[1]["epsilon, largest"]), f"more noise costs less: {told}")
+    expect(told[0]["neighbours"].startswith("one client"), f"what is hidden: {told[0]}")
+    expect(report["config"]["fold.clients"] == 3, "a round merges three")
+    for dp, algorithm, words in (("per=client,epsilon=2", "fedavg", "it takes clip, noise, delta and source"),
+                                 ("per=user", "fedavg", "one of example, client"), ("per=client", "fedalt", "these can: fedavg, ditto"),
+                                 ("per=client,clip=0", "fedavg", "clip must be a positive norm")):
+        result = lab(program, "run", *speeches(folder), *usual[:-1], dp, "--algorithm", algorithm, "--per-round", "3")
+        expect(result.returncode == 2 and words in result.stderr and len(result.stderr.splitlines()) == 1,
+               f"--dp {dp}: exit {result.returncode}, {result.stderr}")
+        print(result.stderr.strip())
 
 
 def states(program, folder):
@@ -155,4 +177,4 @@ def speech(program, folder):
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        {"systems": systems, "states": states, "speech": speech}[sys.argv[1]](sys.argv[2], pathlib.Path(scratch))
+        {"systems": systems, "clients": clients, "states": states, "speech": speech}[sys.argv[1]](sys.argv[2], pathlib.Path(scratch))

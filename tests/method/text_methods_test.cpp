@@ -22,6 +22,7 @@
 #include <tessera/method/fedavg.hpp>
 #include <tessera/method/fedspa.hpp>
 #include <tessera/method/flow.hpp>
+#include <tessera/method/privacy_statement.hpp>
 #include <tessera/method/private.hpp>
 #include <tessera/report/json.hpp>
 #include <tessera/report/record.hpp>
@@ -215,6 +216,71 @@ TEST_CASE("privacy on sequences: how far one sequence, or one client, can move a
         CHECK(by_client(0.01) <= 0.01 * 1.0001);
         CHECK(by_client(10) > 0.01);
     }
+}
+
+// Those clients alone.
+struct These {
+    static constexpr Offers offers{};
+    std::vector<Id> clients;
+    Plan plan(Key, std::size_t, std::span<const Candidate>) const {
+        Plan all;
+        for (const Id k : clients) all.push_back({k, true});
+        return all;
+    }
+};
+
+TEST_CASE("a client's whole update is clipped as by hand: embedding, LSTM and attention") {
+    using Hidden = FedAvg<rule::Sgd, fold::PrivateMean<support::KeyedNoise>>;
+    const auto update = [](const Net& net, double clip, double clients, const These& who) {
+        auto run = run_of(net, Hidden{.local = lively, .fold = {.clip = clip, .noise = 0, .clients = clients}});
+        std::vector<double> before(run.server().w.begin(), run.server().w.end());
+        run.round(who);
+        for (std::size_t j = 0; j < before.size(); ++j) before[j] = static_cast<double>(run.server().w[j]) - before[j];
+        return before;
+    };
+    for (const auto& net : nets()) {
+        std::vector<std::vector<double>> own;
+        std::vector<double> lengths;
+        for (Id k = 0; k < 3; ++k) {
+            own.push_back(update(net, 1e9, 1, {{k}}));  // nothing is cut
+            double squared = 0;
+            for (const double u : own.back()) squared += u * u;
+            lengths.push_back(std::sqrt(squared));
+        }
+        auto sorted = lengths;
+        std::sort(sorted.begin(), sorted.end());
+        const double clip = (sorted[0] + sorted[1]) / 2;  // two of three are cut
+        const auto got = update(net, clip, 3, {{0, 1, 2}});
+        double off = 0, off_uncut = 0;
+        for (std::size_t j = 0; j < got.size(); ++j) {
+            double sum = 0, uncut = 0;
+            for (std::size_t k = 0; k < 3; ++k) {
+                sum += own[k][j] * std::min(1.0, clip / lengths[k]) / 3;
+                uncut += own[k][j] / 3;
+            }
+            off = std::max(off, std::abs(got[j] - sum));
+            off_uncut = std::max(off_uncut, std::abs(got[j] - uncut));
+        }
+        CHECK(off < 1e-6);  // parameters are below 4: a rounding of float is 2.4e-7
+        CHECK(off_uncut > 1e-5);
+    }
+}
+
+TEST_CASE("what hides whole clients says so: the server's ledger, the same for all, at the fold's delta") {
+    using Hidden = FedAvg<rule::Sgd, fold::PrivateMean<support::KeyedNoise>>;
+    auto run = run_of(lstm(), Hidden{.fold = {.clip = 0.5, .noise = 2, .clients = 3, .delta = 1e-3}});
+    run.round(sample::Uniform{3});
+    const auto once = privacy_statement(run);
+    run.round(sample::Uniform{3});
+    const auto twice = privacy_statement(run);
+    CHECK(once.of_clients);
+    CHECK(once.delta == 1e-3);
+    CHECK(once.epsilon == std::vector<double>(run.size(), once.epsilon.at(0)));
+    const std::vector<Spent> by_hand{{1, 1, 2}};  // a fixed number: half the noise, on everybody
+    CHECK(twice.epsilon.at(3) == Approx(privacy::guarantee(by_hand, 1e-3).epsilon));
+    CHECK(twice.epsilon.at(3) > once.epsilon.at(3));
+    CHECK(report::analysis::privacy_table(twice).title == "Differential privacy of whole clients");
+    CHECK_THROWS_AS(run_of(lstm(), Hidden{.fold = {.clients = 3, .delta = 0}}), ConfigError);
 }
 
 TEST_CASE("accuracy of words leaves out the marks of a vocabulary; perplexity is the exponential of the loss") {

@@ -107,18 +107,21 @@ TEST_CASE("after many steps of LeNet5 sparse and dense arithmetic stand at the s
 }
 
 TEST_CASE("the table of convolutions knows what the dense kernel is") {
-    const kernels::ConvShape three{64, 32, 32, 3, 1, 1}, five{20, 12, 12, 5, 1, 0};
-    const std::size_t weights = 64 * three.taps(), fives = 50 * five.taps();
+    const kernels::ConvShape three{64, 32, 32, 3, 1, 1}, deep{256, 8, 8, 3, 1, 1}, five{20, 12, 12, 5, 1, 0};
+    const std::size_t weights = 64 * three.taps(), deeps = 256 * deep.taps(), fives = 50 * five.taps();
     CHECK(kernels::winograd_pays<float>(three, 64));
-    // A tenth always, everything never; Winograd's tiles are hard to beat; part of a register costs a whole one.
+    // A tenth of many channels always, everything never; Winograd's tiles are hard to beat, by few channels hardly at all;
+    // part of a register costs a whole one.
     for (const std::size_t batch : {16u, 32u, 64u}) {
-        CHECK(pays(weights / 10, three, 64, batch));
-        CHECK_FALSE(pays(weights / 2, three, 64, batch));
+        CHECK(pays(weights / 30, three, 64, batch));
+        CHECK_FALSE(pays(weights / 10, three, 64, batch));
+        CHECK(pays(deeps / 10, deep, 256, batch));
+        CHECK_FALSE(pays(deeps / 2, deep, 256, batch));
         CHECK(pays(fives / 2, five, 50, batch));
         CHECK_FALSE(pays(fives, five, 50, batch));
     }
     CHECK_FALSE(pays(fives / 2, five, 50, 8));
-    CHECK_FALSE(pays(weights / 10, three, 64, 1));
+    CHECK_FALSE(pays(deeps / 10, deep, 256, 1));
     // What it says is what runs.
     const auto gradient = [](std::size_t batch, Arithmetic how) {
         const Place<Plain<float>> at(batch, 0.3);

@@ -120,6 +120,18 @@ TEST_CASE("clients, with as many label columns as the widest") {
     CHECK(std::vector(named[2].begin() + 2, named[2].end()) == std::vector(rows[2].begin() + 1, rows[2].end()));
 }
 
+TEST_CASE("clients of texts have accuracies of words") {
+    RunRecord run;
+    run.per_client = {{.id = 3, .n_train = 8, .in_vocabulary_global = 0.25, .labels = {5}}, {.id = 4}};
+    const auto rows = read(clients_csv(run));
+    CHECK(std::vector(rows[0].end() - 3, rows[0].end()) ==
+          std::vector<std::string>{"in_vocabulary_global", "in_vocabulary_personal", "label_0"});
+    CHECK(std::vector(rows[1].end() - 3, rows[1].end()) == std::vector<std::string>{"0.25", "", "5"});
+    CHECK(std::vector(rows[2].end() - 3, rows[2].end()) == std::vector<std::string>{"", "", "0"});
+    run.per_client.erase(run.per_client.begin());
+    CHECK(read(clients_csv(run))[0].back() == "train_accuracy_personal");
+}
+
 TEST_CASE("the decimal point is a point in every locale") {
     const std::string before = std::setlocale(LC_ALL, nullptr);
     // Where no such locale is installed the case still holds, trivially.

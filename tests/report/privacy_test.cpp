@@ -9,9 +9,6 @@
 
 #include <doctest/doctest.h>
 
-#include <report/page.hpp>
-#include <tessera/report/html.hpp>
-
 namespace privacy_test {
 
 using namespace tessera;
@@ -46,28 +43,6 @@ TEST_CASE("the statement leads with the client that paid most, and names what it
     CHECK(text(table, "personal models") == "covered");
 }
 
-TEST_CASE("the page shows the whole statement: over its full width, and long texts break") {
-    auto made = statement({3, 1, 2, 10});
-    made.noise = "replayable from the seed of the run: NOT PRIVATE if released";
-    const auto drawn = [](const analysis::PrivacyStatement& s) {
-        RunRecord run;
-        run.add(analysis::privacy_table(s));
-        return to_html({run}, "Private");
-    };
-    const std::string page = drawn(made), table = page::figure(page, "extra-privacy");
-    CHECK(table.starts_with("<figure id=\"fig-extra-privacy\" class=\"wide\">"));
-    CHECK(table.find("<td class=\"w\">replayable from the seed of the run: NOT PRIVATE if released</td>") !=
-          std::string::npos);
-    CHECK(table.find("<td class=\"w\">10</td>") != std::string::npos);  // a column stands on one side
-    CHECK(page::count(table, "class=\"n\"") == 0);
-    CHECK(page.find("td.w, th.w { white-space: normal;") != std::string::npos);
-    made = {.epsilon = {1}, .adjacency = "1", .sampling = "2", .conversion = "3", .noise = "4", .personal = "5"};
-    const std::string numbers = page::figure(drawn(made), "extra-privacy");
-    CHECK(numbers.starts_with("<figure id=\"fig-extra-privacy\">"));
-    CHECK(page::count(numbers, "class=\"w\"") == 0);
-    CHECK(page::count(numbers, "<td class=\"n\">") == 12);
-}
-
 TEST_CASE("no noise is said in words, and nobody is no statement") {
     const auto table = analysis::privacy_table(statement({1, std::numeric_limits<double>::infinity()}));
     CHECK(text(table, "epsilon, largest") == "infinite: nothing is hidden");
@@ -84,9 +59,6 @@ TEST_CASE("every client has its epsilon in the figure, in order; those that hide
     figure = analysis::privacy_figure(statement({std::numeric_limits<double>::infinity(), 5}));
     CHECK(figure.series[0].y[0] == 5);
     CHECK(figure.caption.find("Of 1 it is infinite: nothing is hidden.") != std::string::npos);
-    RunRecord run;
-    run.add(figure);
-    CHECK(page::count(page::figure(to_html({run}, "Private"), "extra-privacy-clients"), "<circle") == 1);
 }
 
 TEST_CASE("quantiles are values of clients, not between them") {

@@ -7,10 +7,6 @@
 
 #include <doctest/doctest.h>
 
-#include <tessera/report/html.hpp>
-
-#include <report/page.hpp>
-
 namespace ranking_test {
 
 using namespace tessera::report;
@@ -75,21 +71,13 @@ TEST_CASE("seeds are averaged client by client; on another split there are no ga
     CHECK_THROWS_AS(ranked(sets, {"local", "x", "y"}, 3), tessera::ConfigError);
 }
 
-TEST_CASE("the table leads the page of a comparison, best first, and the page has contents") {
+TEST_CASE("the table has the best first, and no gain for the baseline") {
     const std::vector<std::vector<RunRecord>> sets{{run_of("local", absent, 0.5)}, {run_of("good", 0.5, 0.9)}};
     const auto table = ranking(sets, {"local", "good"}, 0);
     CHECK(table.categories == std::vector<std::string>{"good", "local"});
     CHECK(table.series[1].texts[1] == "baseline");
     CHECK(table.series[1].texts[0].starts_with("+40.00 ["));
     CHECK(table.series[4].texts[0] == "0 of 4");
-    const std::string page = to_html({sets[0][0], sets[1][0]}, "Two", {table});
-    const auto shown = page::figure(page, "extra-ranking");
-    CHECK(shown.find("<th>good</th>") < shown.find("<th>local</th>"));
-    CHECK(page.find("<nav class=\"contents\">") < page.find("<a id=\"section-comparison\"></a><h2>Comparison</h2>"));
-    CHECK(page.find("<a href=\"#section-final-evaluations\">") == std::string::npos);  // there is no such section here
-    CHECK(page.find("<a href=\"#section-data\">Data</a>") != std::string::npos);
-    CHECK(page::well_nested(page));
-    CHECK(to_html({sets[1][0]}, "One").find("<nav") == std::string::npos);
 }
 
 }  // namespace ranking_test

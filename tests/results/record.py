@@ -65,7 +65,9 @@ def check_numbers(results):
                 "stage": "s", "on": "local", "value": value, **more}
     last = {"pick": "last", "average": "unweighted"}
     report = {"version": "1", "kernel_set": "k", "config": {"trained_parameters": 3, "frozen_parameters": 4},
-              "rounds": [{"examples": 60, "trained": 2, "formula_bytes_up": 80, "merged": 4}],
+              "rounds": [{"phases": [{"name": "visits", "seconds": 9}]}, {"phases": [{"name": "visits", "seconds": 2}]},
+                         {"examples": 60, "trained": 2, "formula_bytes_up": 80, "merged": 4, "phases": [
+                             {"name": "visits", "seconds": 3}, {"name": "merge", "seconds": 1}, {"name": "evaluate", "seconds": 7}]}],
               "extras": [{"id": "privacy", "categories": ["epsilon, mean", "delta"], "series": [{"texts": ["1.5", "1e-05"]}]}],
               "final": {"per_client": [{"accuracy_personal": p, "accuracy_global": 0.5} for p in (0.4, 0.5, 0.6, 0.7)], "evaluations": [
                   evaluation("personal", 0.875), evaluation("personal", 0.1, pick="last"), evaluation("personal", 0.2, metric="loss"),
@@ -73,9 +75,57 @@ def check_numbers(results):
                   evaluation("global", 0.25, on="shift:mean of 2", **last), evaluation("global", 0.1, on="shift:blur:1", **last)]}}
     made = results.line_of(report, "run x", 4, "abc1234")
     assert made["values"] == {"personal local s": 87.5, "global union s": 50, "global shifts s": 25, "benefiting": 50,
-                              "epsilon, mean": 1.5}, made["values"]
+                              "seconds": 4, "epsilon, mean": 1.5}, made["values"]
     assert made["facts"] == {"trained_parameters": 3, "frozen_parameters": 4, "examples": 30, "sent": 20}, made["facts"]
     assert results.value_name(results.Cell((), "personal", "s")) == "personal local s"
+
+
+def check_choice(results):
+    """A run with validation data keeps what they say and nothing of the tests."""
+    def evaluation(split, pick, value, average="pooled"):
+        return {"model": "personal", "split": split, "clients": "all", "pick": pick, "average": average, "metric": "accuracy",
+                "stage": "", "on": "local", "value": value}
+    evaluations = [evaluation("test", "mean_last:1", 0.9), evaluation("validation", "mean_last:1", 0.7), evaluation("validation", "last", 0.1),
+                   evaluation("validation", "mean_last:1", 0.2, "unweighted")]
+    found = results.numbers_of({"final": {"evaluations": evaluations}})
+    assert found == {"personal validation": 70}, found
+    assert results.numbers_of({"final": {"evaluations": evaluations[:1]}}) == {"personal local": 90}
+
+
+def check_commands(results):
+    """The seed goes into names of files, and the run's name in the record has none."""
+    cell = results.Cell(("--weights", "from-{seed}.npz", "--eval-last", "1"))
+    words = results.command(cell, 3, 9)
+    assert words == ("run", "--weights", "from-3.npz", "--rounds", "9", "--seed", "3", "--eval-last", "1"), words
+    assert results.key(cell, 9) == "run --weights 'from-{seed}.npz' --eval-last 1 --rounds 9", results.key(cell, 9)
+    plain = results.Cell(("--algorithm", "local"))
+    assert results.shown(" ".join(results.command(plain, 3, 9))) == "tessera-lab run --algorithm local --rounds 9 --seed 3 --eval-last 10"
+    loop = results.Cell(("--decay", "0"), program="loop")
+    assert results.command(loop, 3, 9) == ("loop", "--decay", "0", "--rounds", "9", "--seed", "3") and results.key(loop, 9) == "loop --decay 0 --rounds 9"
+    assert results.saved(results.Cell(("--save-weights", "w-{seed}.npz")), 4) == pathlib.Path("w-4.npz")
+
+
+def check_verdicts(results):
+    """Differences of 1 to 3 points are reproduced, the other way round contradicted, and not decided where they are wide or of one seed."""
+    claim = results.results_verdicts.Claim("S", "a above b", "Table 1", "t", "a", "b", ("c",))
+
+    def judged(a, b, clients=None):
+        numbers = {("a", "c"): dict(enumerate(a)), ("b", "c"): dict(enumerate(b))}
+        return results.results_verdicts.judged(numbers, clients or {}, claim, "c", results.T95)
+    # three differences of 1, 2, 3: mean 2, half 4.303 x 1 / sqrt 3 = 2.48; of 1.5, 2, 2.5 half as wide
+    assert judged((11.5, 12, 12.5), (10, 10, 10)) == ("+2.00 [+0.76, +3.24], 3 seeds", "", "reproduced"), judged((11.5, 12, 12.5), (10, 10, 10))
+    assert judged((10, 10, 10), (11.5, 12, 12.5))[2] == "contradicted"
+    assert judged((11, 12, 13), (10, 10, 10)) == ("+2.00 [-0.48, +4.48], 3 seeds", "", "not decided")
+    assert judged((11,), (10,)) == ("+1.00, 1 seed", "", "one seed: not decided")
+    assert judged((None,), (10,))[2] == "not run" and judged((), ())[2] == "not run"
+    clients = {("a", "c"): {0: [50, 60], 1: [52, 62]}, ("b", "c"): {0: [49, 58], 1: [49, 58]}}  # gains 2 and 3: one half, 12.706 x 0.5
+    assert judged((11, 12), (10, 10), clients)[1] == "+2.50 [-3.85, +8.85]", judged((11, 12), (10, 10), clients)
+    page = results.verdicts({})
+    assert "| 79.44 against 72.24, Table 1 | `pfedbred-cifar10`, CifarNet | not run |" in page, page
+    for name, rows in {each.table: (each.first, each.second) for each in results.results_verdicts.CLAIMS}.items():
+        assert set(rows) <= set(results.TABLES[name]().rows), f"{name} has no {rows}"
+    for each in results.results_verdicts.CLAIMS:
+        assert set(each.columns) <= set(results.TABLES[each.table]().columns), each
 
 
 def write(record, name, count, together):
@@ -136,6 +186,9 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         check_numbers(results)
+        check_choice(results)
+        check_commands(results)
+        check_verdicts(results)
         check_tables(results, RECORD, folder)
         for change in (other_order, all_seeds, ran_after_all, one_seed_less, other_program):
             changed = copy.deepcopy(RECORD)
@@ -160,7 +213,7 @@ def main():
 
     # The record that is there can be read, and its lines are of runs that some table has or had.
     for each in results.Record(root / "docs" / "results.jsonl").read().lines.values():
-        assert each["run"].startswith("run --") and each["values"] and set(each) >= {"facts", "version", "kernels", "commit"}, each
+        assert each["run"].startswith(("run --", "loop --")) and each["values"] and set(each) >= {"facts", "version", "kernels", "commit"}, each
     print("tables are made of the record, and nothing is lost")
 
 

@@ -25,8 +25,9 @@ struct Descent {
     const nn::Blueprint<R>* model;
     Vec<R>* x;
     const Batches<R>* batches;
-    Step<R> step;     // the rule's, and the method's terms
-    double loss = 0;  // the sum over the batches, once it is done
+    Step<R> step;          // the rule's, and the method's terms
+    bool serving = false;  // for an answer: nobody adds up where it ends
+    double loss = 0;       // the sum over the batches, once it is done
 };
 
 template <class R>

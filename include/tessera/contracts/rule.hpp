@@ -121,7 +121,7 @@ bool descends_elsewhere(const Context<M>& at, Vec<real<M>>& x, const Batches<rea
         return false;
     } else {
         const auto model = at.model->blueprint();
-        Descent<real<M>> walk{&model, &x, &batches, rule.plain(at, terms)};
+        Descent<real<M>> walk{&model, &x, &batches, rule.plain(at, terms), at.serving};
         if (!other->descend(walk)) return false;
         auto& tally = at.workspace->tally;
         double flops = 0;

@@ -32,16 +32,23 @@ struct WireError : Error {
 };
 
 namespace detail {
+// Not inlined: what is never thrown would be compiled wherever something is required.
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(const std::string& sentence) { throw ConfigError(sentence); }
+
 inline void require(bool holds, const std::string& sentence) {
-    if (!holds) throw ConfigError(sentence);
+    if (!holds) refuse(sentence);
+}
+// A sentence as it stands: visits require things too, and a string of it would be taken from the heap each time.
+inline void require(bool holds, const char* sentence) {
+    if (!holds) refuse(sentence);
 }
 inline void require_size(double x, const std::string& name) {
     if (!(x >= 0 && x <= std::numeric_limits<double>::max()))
-        throw ConfigError(name + " must be 0 or more, and finite, not " + std::to_string(x));
+        refuse(name + " must be 0 or more, and finite, not " + std::to_string(x));
 }
 inline void require_positive(double x, const std::string& name) {
     if (!(x > 0 && x <= std::numeric_limits<double>::max()))
-        throw ConfigError(name + " must be positive, and finite, not " + std::to_string(x));
+        refuse(name + " must be positive, and finite, not " + std::to_string(x));
 }
 }  // namespace detail
 

@@ -178,6 +178,22 @@ public:
         return regression<double>(std::move(rows), std::move(targets), each);
     }
 
+    // The same rows under other targets.
+    Dataset with_targets(std::vector<double> targets) const {
+        struct Holder {
+            Dataset of;
+            std::vector<double> targets;
+        };
+        detail::require(view_.targets && targets.size() == view_.size * view_.targets_each,
+                        "data::Dataset: there must be one target for each that the examples have");
+        auto kept = std::make_shared<Holder>(Holder{*this, std::move(targets)});
+        Dataset d;
+        d.view_ = view_;
+        d.view_.targets = kept->targets.data();
+        d.keep(std::move(kept));
+        return d;
+    }
+
     const Examples& examples() const { return view_; }
     std::size_t size() const { return view_.size; }
     std::int32_t label(std::size_t i) const { return view_.labels[i]; }  // of examples with one

@@ -115,6 +115,43 @@ inline Dataset standardised_by_feature(const Dataset& pool, std::span<const Inde
     return standardised_by_feature(pool, feature_scale(pool, over));
 }
 
+// (t - shift) * scale of each real target, so that a step does not depend on its unit: prices diverge where hundreds of
+// them do not. The means and deviations are those of the training examples; a target that never changes is only moved.
+struct TargetScale {
+    std::vector<double> shift, scale;
+};
+inline TargetScale target_scale(const Dataset& pool, std::span<const Index> over) {
+    const auto& e = pool.examples();
+    tessera::detail::require(e.targets && !over.empty(),
+                             "data::target_scale: there are no real targets, or no example to take the means over");
+    TargetScale all{std::vector<double>(e.targets_each), std::vector<double>(e.targets_each)};
+    for (std::size_t j = 0; j < e.targets_each; ++j) {
+        double sum = 0, square = 0;
+        const auto n = static_cast<double>(over.size());
+        for (const Index i : over) {
+            tessera::detail::require(i < e.size, "data::target_scale: example " + std::to_string(i) +
+                                                     " is not in the pool of " + std::to_string(e.size));
+            sum += e.targets[i * e.targets_each + j];
+        }
+        all.shift[j] = sum / n;
+        for (const Index i : over) {
+            const double d = e.targets[i * e.targets_each + j] - all.shift[j];
+            square += d * d;
+        }
+        all.scale[j] = square > 0 ? 1 / std::sqrt(square / n) : 1;
+    }
+    return all;
+}
+inline Dataset standardised_targets(const Dataset& pool, const TargetScale& by) {
+    const auto& e = pool.examples();
+    tessera::detail::require(e.targets && by.shift.size() == e.targets_each && by.scale.size() == e.targets_each,
+                             "data::standardised_targets: a shift and a scale for each target is needed");
+    std::vector<double> all(e.size * e.targets_each);
+    for (std::size_t i = 0; i < all.size(); ++i)
+        all[i] = (e.targets[i] - by.shift[i % e.targets_each]) * by.scale[i % e.targets_each];
+    return pool.with_targets(std::move(all));
+}
+
 inline Dataset standardised_each(const Dataset& pool) {
     return detail::reading(pool, pool.examples().width, "data::standardised_each", {},
                            [](std::span<const float> row, std::span<float> out) {

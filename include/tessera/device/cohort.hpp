@@ -17,13 +17,16 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <tessera/contracts/descender.hpp>
 #include <tessera/core/layout.hpp>
 #include <tessera/core/mask.hpp>
+#include <tessera/device/fold.hpp>
 #include <tessera/device/pool.hpp>
 #include <tessera/device/program.hpp>
 #include <tessera/device/runtime.hpp>
@@ -50,8 +53,8 @@ public:
           plain_(step_.clip == 0 && step_.momentum == 0 && !cuts_a_layer()),
           pitch_(clients_ * examples_),
           x_(clients_ * numbers_),
-          toward_(step_.terms.prox_weight != 0 ? x_.size() : 0),
-          also_(step_.terms.linear.empty() ? 0 : x_.size()),
+          prox_center_(step_.terms.prox_weight != 0 ? x_.size() : 0),
+          linear_(step_.terms.linear.empty() ? 0 : x_.size()),
           velocity_(step_.momentum != 0 ? x_.size() : 0),
           slopes_(plain_ ? 0 : x_.size()),
           masks_(walks.front()->model->mask ? clients_ * words() : 0),
@@ -77,11 +80,12 @@ public:
         }
     }
 
-    // To the end of all walks. DeviceError leaves numbers of walks that nobody may use.
-    void run() {
+    // To the end of all walks, and what they leave. DeviceError leaves numbers of walks that nobody may use.
+    Trained run() && {
         bring();
         for (std::size_t s = 0; s < steps_; ++s) one(s);
         fetch();
+        return {std::move(x_), std::move(masks_), numbers_, words()};
     }
 
 private:
@@ -118,10 +122,23 @@ private:
         }
     }
 
-    // What is packed by a mask, and what is not, as all coordinates.
+    template <class From>
+    bool all_alike(const From& from) const {
+        const In<float> first = from(*walks_[0]);
+        return std::ranges::all_of(walks_, [&](const auto* w) {
+            return !w->model->mask && std::memcmp(from(*w).data(), first.data(), first.size() * sizeof(float)) == 0;
+        });
+    }
+    // What is packed by a mask, and what is not, as all coordinates. What all begin with crosses the bus once.
     template <class From>
     void stage(std::vector<float>& host, Array<float>& device, const From& from) {
         if (device.size() == 0) return;
+        if (all_alike(from)) {
+            on_.up(from(*walks_[0]).data(), device.data(), numbers_);
+            for (std::size_t have = 1; have < clients_; have *= 2)
+                on_.across(device.data(), device.data() + have * numbers_, std::min(have, clients_ - have) * numbers_);
+            return;
+        }
         host.assign(device.size(), 0);
         for (std::size_t c = 0; c < clients_; ++c) {
             const In<float> given = from(*walks_[c]);
@@ -142,8 +159,8 @@ private:
     void bring() {
         std::vector<float> x, prox_center, linear;
         stage(x, x_, [](const auto& w) { return In<float>(*w.x); });
-        stage(prox_center, toward_, [](const auto& w) { return w.step.terms.prox_center; });
-        stage(linear, also_, [](const auto& w) { return w.step.terms.linear; });
+        stage(prox_center, prox_center_, [](const auto& w) { return w.step.terms.prox_center; });
+        stage(linear, linear_, [](const auto& w) { return w.step.terms.linear; });
         on_.zero(velocity_.data(), velocity_.size());
         on_.zero(totals_.data(), totals_.size());
         std::vector<unsigned long long> masks;
@@ -242,7 +259,7 @@ private:
         const Range own = graph_.nodes[i].range();
         if (own.size() == 0 || !step_.terms.on.touches(own)) return;
         if (!plain_) return program_.layer(i).back_weights(c, {slopes_.data(), 1, 0});
-        if (step_.decay != 0 || toward_.size() > 0 || also_.size() > 0) update(own, nullptr, clients);
+        if (step_.decay != 0 || prox_center_.size() > 0 || linear_.size() > 0) update(own, nullptr, clients);
         program_.layer(i).back_weights(c, {x_.data(), -static_cast<float>(step_.rate), 1});
         if (masks_.size() > 0)
             must(kernel::tessera_keep_active(threads(own, clients), x_.data(), masks_.data(),
@@ -264,8 +281,9 @@ private:
         each([&](Range r) { update(r, slopes_.data(), clients); });
     }
     void update(Range r, const float* g, std::size_t clients) {
-        must(kernel::tessera_update(threads(r, clients), x_.data(), g, toward_.data(), also_.data(), velocity_.data(),
-                                    scales_.data(), masks_.data(), static_cast<Long>(words()), place(r),
+        must(kernel::tessera_update(threads(r, clients), x_.data(), g, prox_center_.data(), linear_.data(),
+                                    velocity_.data(), scales_.data(), masks_.data(), static_cast<Long>(words()),
+                                    place(r),
                                     {static_cast<float>(step_.rate), static_cast<float>(step_.decay),
                                      static_cast<float>(step_.terms.prox_weight), static_cast<float>(step_.momentum)},
                                     on_.stream()));
@@ -284,7 +302,7 @@ private:
     std::size_t clients_, examples_, steps_, numbers_;
     bool plain_;
     std::size_t pitch_;
-    Array<float> x_, toward_, also_, velocity_, slopes_;
+    Array<float> x_, prox_center_, linear_, velocity_, slopes_;
     Array<unsigned long long> masks_;
     Array<int> ids_, labels_;
     Array<float> shares_, input_, places_;

@@ -21,10 +21,12 @@
 #include <thread>
 #include <vector>
 
+#include <tessera/contracts/adder.hpp>
 #include <tessera/contracts/descender.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/function_ref.hpp>
 #include <tessera/core/offers.hpp>
+#include <tessera/device/fold.hpp>
 #include <tessera/device/runtime.hpp>
 #include <tessera/device/session.hpp>
 
@@ -33,8 +35,10 @@ namespace tessera::device::detail {
 // One wave: visits on threads, of which at most so many run at a time, and who waits for whom.
 class Wave {
 public:
-    Wave(Session* session, std::size_t room, double sparse_below, std::size_t visits, std::size_t at_once)
-        : session_(session), room_(room), sparse_below_(sparse_below), seats_(visits), free_(at_once), live_(visits) {}
+    Wave(Session* session, TrainedRows& rows, const Demand& demand, std::size_t visits, std::size_t at_once)
+        : session_(session), rows_(rows), demand_(demand), seats_(visits), free_(at_once), live_(visits) {
+        all_.reserve(visits);
+    }
 
     // Of visit `seat`, from its own thread.
     template <class Body>
@@ -45,6 +49,7 @@ public:
             DoubleStays doubles(session_);
             const Descender<float>::Use use(session_ ? &walks : nullptr);
             const Descender<double>::Use other(session_ ? &doubles : nullptr);
+            const Adder<float>::Use sums(session_ ? &rows_ : nullptr);
             body();
         } catch (...) {
             seats_[seat].failure = std::current_exception();
@@ -59,14 +64,14 @@ public:
         while (true) {
             quiet_.wait(hold, [&] { return parked_ == live_; });
             if (live_ == 0) return;
-            std::vector<Request*> all;
+            all_.clear();
             for (auto& s : seats_)
-                if (s.request) all.push_back(s.request);
+                if (s.request) all_.push_back(s.request);
             hold.unlock();
             try {
-                session_->walk(all, room_, sparse_below_);
+                session_->walk(all_, demand_, rows_);
             } catch (...) {
-                for (Request* r : all)
+                for (Request* r : all_)
                     if (!r->taken) r->failure = std::current_exception();
             }
             hold.lock();
@@ -159,8 +164,9 @@ private:
     }
 
     Session* session_;
-    std::size_t room_;
-    double sparse_below_;
+    TrainedRows& rows_;
+    const Demand& demand_;
+    std::vector<Request*> all_;  // that are parked; room for them before there is a thread that could wait for ever
     std::mutex lock_;
     std::condition_variable quiet_;
     std::deque<Seat> seats_;
@@ -201,10 +207,12 @@ struct Device {
 private:
     void run(std::size_t tasks, FunctionRef<void(std::size_t task, std::size_t worker)> body) const {
         const std::size_t at_once = threads > 0 ? threads : std::max(1u, std::thread::hardware_concurrency());
+        const device::Demand demand{precision, patches, sparse_below};
+        device::TrainedRows rows(session->device());
         for (std::size_t begin = 0; begin < tasks; begin += wave) {
             const std::size_t n = std::min(wave, tasks - begin);
             device::Session* const lent = session->ready(precision) ? session.get() : nullptr;
-            device::detail::Wave together(lent, patches, sparse_below, n, at_once);
+            device::detail::Wave together(lent, rows, demand, n, at_once);
             {
                 std::vector<std::jthread> visits;
                 visits.reserve(n);
@@ -220,7 +228,9 @@ private:
                 if (refused) std::rethrow_exception(refused);
             }
             if (const auto failure = together.failure()) std::rethrow_exception(failure);
+            rows.sent();
         }
+        if (const auto why = rows.remark(); !why.empty()) session->stays(why);
     }
 };
 

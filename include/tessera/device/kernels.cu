@@ -319,6 +319,39 @@ KERNEL(put, const float* from, const Long* places, float* to) {
     EACH(i) to[places[i]] = from[i];
 }
 
+// Where the host rounds each product and each sum by itself, so does the device: nothing here becomes a multiply-add.
+#ifdef __CUDACC__
+HERE double times(double a, double b) { return __dmul_rn(a, b); }
+HERE double plus(double a, double b) { return __dadd_rn(a, b); }
+#else
+HERE double times(double a, double b) { return a * b; }
+HERE double plus(double a, double b) { return a + b; }
+#endif
+struct MeanRows {
+    const float* x[8];
+    const Word* masks[8];
+    double left[8], right[8];
+    int flush;
+};
+// What a row reads at i. Nobody there is -0, which changes no bit of what it is added to.
+HERE double mean_leaf(const MeanRows& rows, int k, const float* before, Long i) {
+    if (!rows.x[k]) return -0.0;
+    const float v = !rows.masks[k] || (rows.masks[k][i / 64] >> (i % 64) & 1) ? rows.x[k][i] : before[i];
+    const float least = 1.17549435e-38f;
+    return rows.flush && v < least && v > -least ? times(v, 0.0) : (double)v;
+}
+KERNEL(mean_rows, MeanRows rows, const float* before, double* sum) {
+    EACH(i) {
+        double node[16];
+        for (int k = 0; k < 8; ++k) node[8 + k] = mean_leaf(rows, k, before, i);
+        for (int k = 7; k > 0; --k) node[k] = plus(times(node[2 * k], rows.left[k]), times(node[2 * k + 1], rows.right[k]));
+        sum[i] = node[1];
+    }
+}
+KERNEL(join_sums, double* a, double mine, const double* b, double its) {
+    EACH(i) a[i] = plus(times(a[i], mine), times(b[i], its));
+}
+
 extern "C" {
 int tessera_gather_bytes(Long n, const Byte* pool, const int* ids, float shift, float scale, float* to, Long width, void* on) {
     LAUNCH(gather_bytes, n, on, pool, ids, shift, scale, to, width);
@@ -388,6 +421,12 @@ int tessera_keep_active(Long n, float* x, const Word* masks, Long words, Place p
 }
 int tessera_squares(Long n, const float* g, const Word* masks, Long words, Place p, Long parts, double* sums, void* on) {
     LAUNCH(squares, n, on, g, masks, words, p, parts, sums);
+}
+int tessera_mean_rows(Long n, MeanRows rows, const float* before, double* sum, void* on) {
+    LAUNCH(mean_rows, n, on, rows, before, sum);
+}
+int tessera_join_sums(Long n, double* a, double mine, const double* b, double its, void* on) {
+    LAUNCH(join_sums, n, on, a, mine, b, its);
 }
 int tessera_pick(Long n, const float* from, const Long* places, float* to, void* on) { LAUNCH(pick, n, on, from, places, to); }
 int tessera_put(Long n, const float* from, const Long* places, float* to, void* on) { LAUNCH(put, n, on, from, places, to); }

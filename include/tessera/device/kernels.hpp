@@ -25,6 +25,14 @@ struct Norm {
 struct Rule {
     float rate, decay, prox_weight, momentum;
 };
+// Eight neighbours of a cohort, and the factors of both sides of each node of the tree over them: node 1 is the root,
+// 2 k and 2 k + 1 are below k, 8..15 are the rows. A null row is nobody. `flush`: numbers too small for the host are 0.
+struct MeanRows {
+    const float* x[8];
+    const unsigned long long* masks[8];
+    double left[8], right[8];
+    int flush;
+};
 
 extern "C" {
 // to[row] = (pool[ids[row]] - shift) * scale; an id below 0 is a row that is not there, and all zero.
@@ -71,6 +79,10 @@ int tessera_keep_active(Long n, float* x, const unsigned long long* masks, Long 
 int tessera_squares(Long n, const float* g, const unsigned long long* masks, Long words, Place p, Long parts,
                     double* sums, void* on);
 int tessera_clip_scales(Long n, const double* sums, Long parts, double clip, float* scales, void* on);
+// The sum of eight rows, in double; what is not active reads `before`.
+int tessera_mean_rows(Long n, MeanRows rows, const float* before, double* sum, void* on);
+// a = mine a + its b
+int tessera_join_sums(Long n, double* a, double mine, const double* b, double its, void* on);
 // to[i] = from[places[i]], and to[places[i]] = from[i].
 int tessera_pick(Long n, const float* from, const Long* places, float* to, void* on);
 int tessera_put(Long n, const float* from, const Long* places, float* to, void* on);

@@ -13,7 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <span>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -86,47 +87,63 @@ private:
 };
 
 // A matrix that lies row by row, `pitch` numbers from one row to the next, and `apart` from one problem to the next.
-struct Rows {
+struct Matrix {
     const float* at;
     std::size_t pitch;
     std::size_t apart = 0;
     bool turned = false;  // read column by column
 };
 
+namespace detail {
+
+class Stream {
+public:
+    Stream() { must(cudaStreamCreateWithFlags(&it_, cudaStreamNonBlocking)); }
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+    ~Stream() { (void)cudaStreamDestroy(it_); }
+    cudaStream_t get() const { return it_; }
+
+private:
+    cudaStream_t it_ = nullptr;
+};
+class BlasHandle {
+public:
+    BlasHandle() { must(cublasCreate(&it_)); }
+    BlasHandle(const BlasHandle&) = delete;
+    BlasHandle& operator=(const BlasHandle&) = delete;
+    ~BlasHandle() { (void)cublasDestroy(it_); }
+    cublasHandle_t get() const { return it_; }
+
+private:
+    cublasHandle_t it_ = nullptr;
+};
+
+}  // namespace detail
+
 class Context {
 public:
     explicit Context(Precision precision = Precision::fp32) : precision_(precision), workspace_(workspace_bytes) {
-        must(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-        const auto status = cublasCreate(&blas_);
-        if (status == CUBLAS_STATUS_SUCCESS) {
-            must(cublasSetStream(blas_, stream_));
-            must(cublasSetWorkspace(blas_, workspace_.data(),
-                                    workspace_.size()));  // after the stream, which takes it back
-            must(cublasSetMathMode(blas_, precision == Precision::fp32 ? CUBLAS_PEDANTIC_MATH : CUBLAS_DEFAULT_MATH));
-            return;
-        }
-        (void)cudaStreamDestroy(stream_);
-        must(status);
+        const cublasHandle_t blas = blas_.get();
+        must(cublasSetStream(blas, stream()));
+        must(cublasSetWorkspace(blas, workspace_.data(), workspace_.size()));  // after the stream, which takes it back
+        must(cublasSetMathMode(blas, precision == Precision::fp32 ? CUBLAS_PEDANTIC_MATH : CUBLAS_DEFAULT_MATH));
     }
     Context(const Context&) = delete;
     Context& operator=(const Context&) = delete;
-    ~Context() {
-        (void)cublasDestroy(blas_);
-        (void)cudaStreamDestroy(stream_);
-    }
-    cudaStream_t stream() const { return stream_; }
+    cudaStream_t stream() const { return stream_.get(); }
     Precision precision() const { return precision_; }
 
     // c = alpha a b + beta c, rows x columns, `depth` numbers a sum, `count` problems. All row by row: cuBLAS, which
     // thinks column by column, is given b' a' = c'.
-    void product(const Rows& a, const Rows& b, float* c, std::size_t pitch, std::size_t apart, std::size_t rows,
+    void product(const Matrix& a, const Matrix& b, float* c, std::size_t pitch, std::size_t apart, std::size_t rows,
                  std::size_t columns, std::size_t depth, std::size_t count = 1, float alpha = 1, float beta = 0) const {
         if (rows == 0 || columns == 0 || count == 0) return;
         const auto how = precision_ == Precision::fp32   ? CUBLAS_COMPUTE_32F_PEDANTIC
                          : precision_ == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                          : CUBLAS_COMPUTE_32F_FAST_16BF;
         must(cublasGemmStridedBatchedEx(
-            blas_, b.turned ? CUBLAS_OP_T : CUBLAS_OP_N, a.turned ? CUBLAS_OP_T : CUBLAS_OP_N, narrow(columns),
+            blas_.get(), b.turned ? CUBLAS_OP_T : CUBLAS_OP_N, a.turned ? CUBLAS_OP_T : CUBLAS_OP_N, narrow(columns),
             narrow(rows), narrow(depth), &alpha, b.at, CUDA_R_32F, narrow(b.pitch), static_cast<long long>(b.apart),
             a.at, CUDA_R_32F, narrow(a.pitch), static_cast<long long>(a.apart), &beta, c, CUDA_R_32F, narrow(pitch),
             static_cast<long long>(apart), narrow(count), how, CUBLAS_GEMM_DEFAULT));
@@ -147,10 +164,10 @@ public:
     }
     template <class T>
     void zero(T* device, std::size_t n) const {
-        if (n > 0) must(cudaMemsetAsync(device, 0, n * sizeof(T), stream_));
+        if (n > 0) must(cudaMemsetAsync(device, 0, n * sizeof(T), stream()));
     }
     // Everything asked for has happened, or DeviceError.
-    void finish() const { must(cudaStreamSynchronize(stream_)); }
+    void finish() const { must(cudaStreamSynchronize(stream())); }
 
 private:
     static constexpr std::size_t workspace_bytes = std::size_t{32} << 20;  // as cuBLAS takes on the largest devices
@@ -162,13 +179,37 @@ private:
     }
     template <class T>
     void copy(const T* from, T* to, std::size_t n, cudaMemcpyKind kind) const {
-        if (n > 0) must(cudaMemcpyAsync(to, from, n * sizeof(T), kind, stream_));
+        if (n > 0) must(cudaMemcpyAsync(to, from, n * sizeof(T), kind, stream()));
     }
 
     Precision precision_;
     Array<unsigned char> workspace_;
-    cudaStream_t stream_ = nullptr;
-    cublasHandle_t blas_ = nullptr;
+    detail::Stream stream_;
+    detail::BlasHandle blas_;
+};
+
+// A context for threads that take turns, and what they must know of each other: whether the device was lost.
+class SharedContext {
+public:
+    std::unique_ptr<Context> on;  // null until somebody opens it
+    bool lost = false;
+
+    // f() while no other thread uses the device. After any failure but a want of memory the device is lost.
+    template <class F>
+    auto alone(const F& f) {
+        const std::scoped_lock hold(lock_);
+        try {
+            return f();
+        } catch (const OutOfMemory&) {
+            throw;
+        } catch (const DeviceError&) {
+            lost = true;
+            throw;
+        }
+    }
+
+private:
+    std::mutex lock_;
 };
 
 }  // namespace tessera::device

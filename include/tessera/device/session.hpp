@@ -21,6 +21,7 @@
 #include <tessera/contracts/descender.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/device/cohort.hpp>
+#include <tessera/device/fold.hpp>
 #include <tessera/device/pool.hpp>
 #include <tessera/device/program.hpp>
 #include <tessera/device/runtime.hpp>
@@ -35,63 +36,39 @@ struct Request {
     std::exception_ptr failure{};
 };
 
+// What somebody asks of a device.
+struct Demand {
+    Precision precision = Precision::fp32;
+    std::size_t patches = 0;  // bytes for a convolution's patches, of all clients
+    double sparse_below = 0;
+};
+
 class Session {
 public:
     // Whether there is a device to walk on. Opens it if need be; if there is none, says so once.
     bool ready(Precision precision) {
-        const std::scoped_lock alone(walking_);
-        if (lost_) {
-            remark("the device was lost; the round ran on the host");
-            return false;
-        }
-        if (on_ && on_->precision() == precision) return true;
-        if (!on_ && absent_) return false;
-        if (!present()) {
-            absent_ = true;
-            remark("there is no device, or no driver for it; the run is on the host");
-            return false;
-        }
-        try {
-            pools_.clear();
-            sparse_.reset();
-            on_.reset();
-            on_ = std::make_unique<Context>(precision);
-        } catch (const DeviceError& e) {
-            absent_ = true;
-            remark(std::string(e.what()) + "; the run is on the host");
-            return false;
-        }
-        return true;
+        return device_->alone([&] { return open(precision); });
     }
 
     // Those that the device takes are done when this returns, or have failed; the others are as they were.
-    void walk(std::span<Request* const> requests, std::size_t room, double sparse_below) {
-        const std::scoped_lock alone(walking_);
-        if (on_->precision() != Precision::fp32)
-            remark("products on the device are rounded to " +
-                   std::string(words_of(Precision{})[static_cast<std::size_t>(on_->precision())]));
+    void walk(std::span<Request* const> requests, const Demand& demand, TrainedRows& rows) {
         std::vector<Request*> left;
         for (Request* r : requests) {
             const auto why = refusal(*r->walk);
             if (why.empty()) left.push_back(r);
             else stays(why);
         }
-        while (!left.empty()) {
-            std::vector<Request*> group, others;
-            for (Request* r : left) (alike(*left.front()->walk, *r->walk) ? group : others).push_back(r);
-            std::ranges::stable_sort(group, std::greater{}, [](const Request* r) { return r->walk->batches->size(); });
-            try {
-                together(group, room, sparse_below);
-            } catch (...) {
-                for (Request* r : left)
-                    if (!r->taken) r->failure = std::current_exception();
-                return;
-            }
-            left = std::move(others);
+        try {
+            device_->alone([&] {  // another run of this session may have changed the precision, or lost the device
+                if (open(demand.precision)) in_groups(std::move(left), demand, rows);
+            });
+        } catch (...) {
+            for (Request* r : requests)
+                if (!r->taken) r->failure = std::current_exception();
         }
     }
-
     void stays(std::string_view why) { remark("on the host: " + std::string(why)); }
+    const std::shared_ptr<SharedContext>& device() const { return device_; }
     // What was said since the last time that somebody asked, each once.
     std::vector<std::string> remarks() {
         const std::scoped_lock hold(lock_);
@@ -107,6 +84,33 @@ private:
     void remark(std::string sentence) {
         const std::scoped_lock hold(lock_);
         if (std::ranges::find(remarks_, sentence) == remarks_.end()) remarks_.push_back(std::move(sentence));
+    }
+
+    bool open(Precision precision) {
+        if (device_->lost) {
+            remark("the device was lost; the round ran on the host");
+            return false;
+        }
+        if (!on() && absent_) return false;
+        if (on() && on()->precision() == precision) return true;
+        if (!present()) {
+            absent_ = true;
+            remark("there is no device, or no driver for it; the run is on the host");
+            return false;
+        }
+        try {
+            pools_.clear();
+            sparse_.reset();
+            on().reset();
+            on() = std::make_unique<Context>(precision);
+            sparse_ = std::make_unique<SparseHandle>(*on());
+        } catch (const DeviceError& e) {
+            on().reset();
+            absent_ = true;
+            remark(std::string(e.what()) + "; the run is on the host");
+            return false;
+        }
+        return true;
     }
 
     // What no device takes, whatever the network. Empty: nothing.
@@ -145,8 +149,24 @@ private:
                &(*a.batches)[0].examples() == &(*b.batches)[0].examples() && ranges(a) == ranges(b);
     }
 
-    // Of one network. As many at once as there is room for: without room, half as many, until one alone has none.
-    void together(const std::vector<Request*>& group, std::size_t room, double sparse_below) {
+    void in_groups(std::vector<Request*> left, const Demand& demand, TrainedRows& rows) {
+        if (demand.precision != Precision::fp32)
+            remark("products on the device are rounded to " +
+                   std::string(words_of(Precision{})[static_cast<std::size_t>(demand.precision)]));
+        std::vector<const float*> vectors;
+        for (const Request* r : left) vectors.push_back(r->walk->x->data());
+        rows.forget(std::move(vectors));
+        while (!left.empty()) {
+            std::vector<Request*> group, others;
+            for (Request* r : left) (alike(*left.front()->walk, *r->walk) ? group : others).push_back(r);
+            std::ranges::stable_sort(group, std::greater{}, [](const Request* r) { return r->walk->batches->size(); });
+            together(group, demand, rows);
+            left = std::move(others);
+        }
+    }
+    // Of one network. As many at once as there is room for: without room, first without what earlier walks have left,
+    // then half as many, until one alone has none.
+    void together(const std::vector<Request*>& group, const Demand& demand, TrainedRows& rows) {
         const Program program(*group.front()->walk->model);
         if (!program.refused().empty()) return stays(program.refused());
         const Pool* const pool = pool_of((*group.front()->walk->batches)[0].examples());
@@ -156,10 +176,15 @@ private:
             std::vector<Descent<float>*> walks;
             for (std::size_t k = begin; k < begin + n; ++k) walks.push_back(group[k]->walk);
             try {
-                run(program, *pool, walks, room, sparse_below);
-                for (std::size_t k = begin; k < begin + n; ++k) group[k]->taken = true;
+                const auto left = std::make_shared<const Trained>(
+                    Cohort(*on(), program, *pool, walks, demand.patches, sparse_.get(), demand.sparse_below).run());
+                for (std::size_t k = 0; k < n; ++k) {
+                    group[begin + k]->taken = true;
+                    if (!walks[k]->serving) rows.keep(left, k, *walks[k]);
+                }
                 begin += n;
             } catch (const OutOfMemory&) {
+                if (rows.drop()) continue;
                 if (n == 1) {
                     stays("a client that the device has no room for");
                     ++begin;
@@ -171,40 +196,26 @@ private:
             }
         }
     }
-    void run(const Program& program, const Pool& pool, std::span<Descent<float>* const> walks, std::size_t room,
-             double sparse_below) {
-        try {
-            if (!sparse_) sparse_ = std::make_unique<SparseHandle>(*on_);
-            Cohort(*on_, program, pool, walks, room, sparse_.get(), sparse_below).run();
-        } catch (const OutOfMemory&) {
-            throw;
-        } catch (const DeviceError&) {
-            lost_ = true;
-            throw;
-        }
-    }
     const Pool* pool_of(const Examples& e) {
         for (const auto& p : pools_)
             if (p->holds(e)) return p.get();
         if (pools_.size() == most_pools) pools_.erase(pools_.begin());
         try {
-            pools_.push_back(std::make_unique<Pool>(*on_, e));
+            pools_.push_back(std::make_unique<Pool>(*on(), e));
         } catch (const OutOfMemory&) {
             return nullptr;
-        } catch (const DeviceError&) {
-            lost_ = true;
-            throw;
         }
         return pools_.back().get();
     }
 
-    std::unique_ptr<Context> on_;
+    std::unique_ptr<Context>& on() { return device_->on; }
+
+    std::shared_ptr<SharedContext> device_ = std::make_shared<SharedContext>();
     std::unique_ptr<SparseHandle> sparse_;
     std::vector<std::unique_ptr<Pool>> pools_;
     std::size_t most_ = std::numeric_limits<std::size_t>::max();  // clients at once
-    bool lost_ = false, absent_ = false;
-    std::mutex walking_;  // one federation after the other
-    std::mutex lock_;
+    bool absent_ = false;
+    std::mutex lock_;  // of what was said
     std::vector<std::string> remarks_;
 };
 

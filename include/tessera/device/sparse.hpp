@@ -37,7 +37,10 @@ class SparseHandle {
 public:
     explicit SparseHandle(const Context& on) {
         must(cusparseCreate(&handle_));
-        must(cusparseSetStream(handle_, on.stream()));
+        const auto status = cusparseSetStream(handle_, on.stream());
+        if (status == CUSPARSE_STATUS_SUCCESS) return;
+        (void)cusparseDestroy(handle_);
+        must(status);
     }
     SparseHandle(const SparseHandle&) = delete;
     SparseHandle& operator=(const SparseHandle&) = delete;

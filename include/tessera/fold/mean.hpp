@@ -13,6 +13,7 @@
 #include <array>
 #include <cstddef>
 
+#include <tessera/contracts/adder.hpp>
 #include <tessera/contracts/fold.hpp>
 #include <tessera/core/crew.hpp>
 #include <tessera/core/offers.hpp>
@@ -26,7 +27,7 @@ struct Mean {
 
     template <class R>
     struct Sum {
-        Vec<double> values;
+        SumValues values;
         double total = 0;    // sum of weight / largest
         double largest = 0;  // 0: nothing in it
     };
@@ -56,6 +57,8 @@ struct Mean {
         sum.total = plan.weight().total;
         sum.largest = plan.weight().largest;
         if (sum.largest == 0) return;
+        if (auto* const other = Adder<R>::here())
+            if (sum.values = other->lift(rows, before); sum.values.size() > 0) return;
         sum.values.resize(before.size());
         plan.sum(before.data(), sum.values.data(), before.size());
     }
@@ -68,7 +71,8 @@ struct Mean {
         }
         kernels::MeanWeight weight{into.total, into.largest};
         const auto scales = kernels::join(weight, {other.total, other.largest});
-        kernels::join_sums(into.values.data(), scales.left, other.values.data(), scales.right, into.values.size());
+        if (!into.values.add_elsewhere(scales.left, other.values, scales.right))
+            kernels::join_sums(into.values.data(), scales.left, other.values.data(), scales.right, into.values.size());
         into.total = weight.total;
         into.largest = weight.largest;
     }

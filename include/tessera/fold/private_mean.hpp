@@ -38,9 +38,10 @@ struct PrivateMean {
                   "tessera::fold::PrivateMean: noise is sized for a sum of clipped updates (fold::Mean); how far one "
                   "client moves any other fold is not known");
 
-    double clip = 1;     // C
-    double noise = 1;    // deviation over C
-    double clients = 0;  // what a round is expected to bring
+    double clip = 1;      // C
+    double noise = 1;     // deviation over C
+    double clients = 0;   // what a round is expected to bring
+    double delta = 1e-5;  // at which `privacy_statement` tells epsilon; below 1 over the number of clients
     Noise source{};
     Inner inner{};
 
@@ -73,7 +74,7 @@ struct PrivateMean {
     template <class M>
     void finish(const Context<M>& context, Vec<real<M>>& w, const Sum<real<M>>& sum, Memory<real<M>>& memory) const {
         spend(memory.ledger, cost(context.cohort));
-        Vec<double> moved = sum.values;  // all weights are 1
+        Vec<double> moved = sum.values.here();  // all weights are 1
         moved.resize(w.size());
         if (noise > 0) source.add(context.key(purpose::noise)(context.round), noise * clip, Out<double>(moved));
         for (std::size_t j = 0; j < w.size(); ++j)
@@ -110,6 +111,7 @@ struct PrivateMean {
         tessera::detail::require(clients > 0,
                                  "clients must be the number of uploads that a round is expected to bring; it divides "
                                  "the sum, whoever comes");
+        tessera::detail::require(delta > 0 && delta < 1, "delta must lie in (0, 1), not " + std::to_string(delta));
     }
 
 private:

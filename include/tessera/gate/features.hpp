@@ -118,7 +118,7 @@ private:
         const Vec<Shown>& blocks_;
         std::size_t batch_;
         bool keeps_;
-        std::deque<detail::Tower<R>> nets_;
+        std::deque<detail::Tower<R>, ArenaAllocator<detail::Tower<R>>> nets_;
     };
 };
 

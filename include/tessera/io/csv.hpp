@@ -59,6 +59,7 @@ struct CsvTable {
     data::Pool pool;
     std::vector<std::string> features, classes;  // names, in the order of the features and of the labels
     std::vector<std::string> worded{};           // columns of words that became features
+    std::vector<std::size_t> numbers_among{};    // how many of each one's cells are numbers
     std::size_t dropped = 0, holes = 0;          // lines that were left out, cells that are NaN
 };
 
@@ -81,6 +82,7 @@ struct CsvColumn {
     Use use;
     std::vector<float> numbers{};      // of a feature: one a row, NaN where there is none
     std::vector<Word> words{};         // cells that are none
+    std::size_t numbers_among = 0;     // of a column of words: cells that are
     std::vector<std::string> texts{};  // different words in the order they came; of label and client: one a row
     std::unordered_map<std::string, std::size_t> codes{};
     std::vector<double> reals{};  // of a target: one a row
@@ -153,6 +155,7 @@ public:
                 table.pool.client_of.assign(rank.begin(), rank.end());
             } else if (column.use == Use::word) {
                 table.worded.push_back(column.name);
+                table.numbers_among.push_back(column.numbers_among);
                 for (const auto& word : sorted(column.texts)) table.features.push_back(column.name + "=" + word);
             } else if (column.use == Use::feature) {
                 table.features.push_back(column.name);
@@ -338,6 +341,7 @@ private:
                           "if each is to be a feature");
             } else {
                 column.use = Use::word;
+                column.numbers_among = numbers;
                 for (std::size_t row = 0; row < column.numbers.size(); ++row)
                     if (!std::isnan(column.numbers[row]))
                         column.words.push_back({row, 0, column.code_of(digits_of(column.numbers[row]))});

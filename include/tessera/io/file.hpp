@@ -25,6 +25,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -195,8 +196,10 @@ std::vector<std::string> names_in(const std::string& directory, Wanted wanted, b
 
 inline std::vector<std::byte> read_file(const std::string& path, std::size_t cap = file_cap) {
     const detail::Descriptor file(
-        detail::uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+        // Not blocking, for a pipe into which nobody writes would be waited for without end.
+        detail::uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
     if (!file) detail::fail(path, "cannot be opened");
+
     struct ::stat seen {};
     if (::fstat(file.get(), &seen) != 0) detail::fail(path, "cannot be read");
     const auto too_large = [&] {
@@ -211,6 +214,15 @@ inline std::vector<std::byte> read_file(const std::string& path, std::size_t cap
     // One byte more than announced, so that the end shows without growing; files in /proc announce nothing.
     std::vector<std::byte> bytes(std::min(announced, cap) + 1);
     std::size_t size = 0;
+    if (S_ISFIFO(seen.st_mode)) {
+        const auto got = detail::uninterrupted([&] { return ::read(file.get(), bytes.data(), bytes.size()); });
+        // Of a pipe that had a writer, which left, a poll says that it hung up.
+        ::pollfd ends{file.get(), POLLIN, 0};
+        if (got == 0 && detail::uninterrupted([&] { return ::poll(&ends, 1, 0); }) >= 0 && !(ends.revents & POLLHUP))
+            throw IoError(path, "is a pipe into which nobody writes; start its writer first");
+        if (got > 0) size = static_cast<std::size_t>(got), bytes.resize(4096);
+    }
+    if (::fcntl(file.get(), F_SETFL, 0) != 0) detail::fail(path, "cannot be read");  // from here on, as it comes
     for (;;) {
         const auto got =
             detail::uninterrupted([&] { return ::read(file.get(), bytes.data() + size, bytes.size() - size); });

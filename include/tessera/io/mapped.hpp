@@ -24,7 +24,7 @@ class MappedFile {
 public:
     explicit MappedFile(const std::string& path) {
         const detail::Descriptor file(
-            detail::uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); }));
+            detail::uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
         if (!file) detail::fail(path, "cannot be opened");
         struct ::stat seen {};
         if (::fstat(file.get(), &seen) != 0) detail::fail(path, "cannot be read");

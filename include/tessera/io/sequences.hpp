@@ -43,7 +43,7 @@ struct SequenceSettings {
 
     void validate() const {
         tessera::detail::require(length > 0 && length <= (std::size_t{1} << 20),
-                                 "io::SequenceSettings: length must be in 1..2^20");
+                                 "io::SequenceSettings: length (the window of a row) must be in 1..2^20");
     }
 };
 

@@ -77,26 +77,51 @@ TESSERA_DISPATCH(seen_softmax, float, (float* scores, float scale, const Head& h
 TESSERA_DISPATCH(seen_softmax_gradient, float, (const float* chances, float* slopes, float scale, const Head& h),
                  (chances, slopes, scale, h))
 
+namespace detail {
+// f(first, rows, seen) for blocks of positions, of which none sees more than the first `seen`: half of a causal product
+// is not there.
+template <class F>
+void by_seen(const Head& h, const F& f) {
+    constexpr std::size_t block = 32;
+    if (!h.causal || h.positions < 2 * block) return f(std::size_t{0}, h.positions, h.positions);
+    for (std::size_t t = 0; t < h.positions; t += block) {
+        const std::size_t rows = h.positions - t < block ? h.positions - t : block;
+        f(t, rows, t + rows);
+    }
+}
+}  // namespace detail
+
+// What is not seen is not written, and not read.
+inline void seen_products(const float* a, std::size_t am, const float* b, float* c, const Head& h) {
+    const Scratch<float> room(h.width * ((h.positions + widest_panel - 1) / widest_panel * widest_panel));
+    pack_panels({.b = b, .bk = 1, .bj = h.apart}, h.width, h.positions, room.data());
+    detail::by_seen(h, [&](std::size_t t, std::size_t rows, std::size_t seen) {
+        panel_products(a + t * am, am, {}, room.data(), nullptr, c + t * h.positions, h.positions, rows, h.width, seen);
+    });
+}
+inline void seen_sums(const float* chances, const float* b, float* c, std::size_t cm, const Head& h) {
+    const Scratch<float> room(h.positions * widest_panel);
+    detail::by_seen(h, [&](std::size_t t, std::size_t rows, std::size_t seen) {
+        panel_products(chances + t * h.positions, h.positions, {.b = b, .bk = h.apart}, room.data(), nullptr,
+                       c + t * cm, cm, rows, seen, h.width);
+    });
+}
+
 inline void attention_chances(const float* q, const float* k, float* chances, const Head& h) {
-    const Scratch<float> room(h.width * widest_panel);
-    panel_products(q, h.apart, {.b = k, .bk = 1, .bj = h.apart}, room.data(), nullptr, chances, h.positions,
-                   h.positions, h.width, h.positions);
+    seen_products(q, h.apart, k, chances, h);
     seen_softmax(chances, 1 / std::sqrt(static_cast<float>(h.width)), h);
 }
 inline void attention_context(const float* chances, const float* v, float* context, std::size_t to, const Head& h) {
-    const Scratch<float> room(h.positions * widest_panel);
-    panel_products(chances, h.positions, {.b = v, .bk = h.apart}, room.data(), nullptr, context, to, h.positions,
-                   h.positions, h.width);
+    seen_sums(chances, v, context, to, h);
 }
 inline void attention_back(const float* q, const float* k, const float* v, const float* chances, const float* dcontext,
                            std::size_t from, float* dq, float* dk, float* dv, const Head& h) {
     const std::size_t n = h.positions;
-    const Scratch<float> room((n > h.width ? n : h.width) * widest_panel), slopes(n * n);
+    const Scratch<float> slopes(n * n);
     panel_outer_products(chances, n, {.b = dcontext, .bk = from}, dv, h.apart, n, n, h.width);
-    panel_products(dcontext, from, {.b = v, .bk = 1, .bj = h.apart}, room.data(), nullptr, slopes.data(), n, n, h.width,
-                   n);
+    seen_products(dcontext, from, v, slopes.data(), h);
     seen_softmax_gradient(chances, slopes.data(), 1 / std::sqrt(static_cast<float>(h.width)), h);
-    panel_products(slopes.data(), n, {.b = k, .bk = h.apart}, room.data(), nullptr, dq, h.apart, n, n, h.width);
+    seen_sums(slopes.data(), k, dq, h.apart, h);
     panel_outer_products(slopes.data(), n, {.b = q, .bk = h.apart}, dk, h.apart, n, n, h.width);
 }
 

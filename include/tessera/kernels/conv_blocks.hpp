@@ -185,7 +185,8 @@ TESSERA_INLINE void blocked_weights_body(const float* w, float* weights, std::si
 }
 
 // Forward for images of few channels, `Apart` numbers a pixel and stride 1: pixels [row][column][channel], weights
-// [tap row][taps of a row and channels][panel]. All rows of the kernel are added up in registers.
+// [tap row][taps of a row and channels][panel]. All rows of the kernel are added up in registers. Where pixels overlap
+// GCC would carry numbers through memory from one step to the next instead of reading them again, hence `forget`.
 template <std::size_t Bytes, std::size_t Apart, std::size_t M>
 TESSERA_INLINE void thin_tile(const float* pixels, const float* weights, float* sums, std::size_t taps_down,
                               std::size_t taps, std::size_t tap_row) {
@@ -194,7 +195,7 @@ TESSERA_INLINE void thin_tile(const float* pixels, const float* weights, float* 
     Held<float, Bytes> sum[M][2] = {};
     for (std::size_t i = 0; i < taps_down; ++i, pixels += tap_row) {
         const float* a = pixels;
-        for (std::size_t k = 0; k < taps; ++k, ++a, weights += panel) {
+        for (std::size_t k = 0; k < taps; ++k, a = forget(a + 1), weights += panel) {
             const Held<float, Bytes> b0 = *reinterpret_cast<const Vec*>(weights);
             const Held<float, Bytes> b1 = *reinterpret_cast<const Vec*>(weights + lanes);
 #pragma GCC unroll 16

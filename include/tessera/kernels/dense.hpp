@@ -34,7 +34,8 @@ using LaneNumber = std::conditional_t<sizeof(R) == 4, std::int32_t, std::int64_t
 template <class R>
 inline constexpr auto lane_numbers = []<std::size_t... Lane>(std::index_sequence<Lane...>) {
     return std::array<LaneNumber<R>, sizeof...(Lane)>{static_cast<LaneNumber<R>>(Lane)...};
-}(std::make_index_sequence<64 / sizeof(R)>{});
+}
+(std::make_index_sequence<64 / sizeof(R)>{});
 
 // M rows of x against N rows of w: M*N accumulators stay in registers. Every sum is added up along the same tree,
 // whatever its place in the tile.
@@ -47,8 +48,8 @@ TESSERA_INLINE void dot_tile(const R* const* rows, const R* w, const R* bias, R*
 #pragma GCC unroll 8
     for (std::size_t m = 0; m < M; ++m) x[m] = rows[m];
     Held<R, Bytes> acc[groups * lanes] = {};
-    const auto add = [&](std::size_t i, const Held<R, Bytes> (&wv)[N], const auto& clear)
-                         __attribute__((always_inline)) {
+    const auto add = [&](std::size_t i, const Held<R, Bytes>(&wv)[N], const auto& clear)
+        __attribute__((always_inline)) {
 #pragma GCC unroll 8
         for (std::size_t m = 0; m < M; ++m) {
             Held<R, Bytes> xv = *reinterpret_cast<const Vec*>(x[m] + i);
@@ -68,7 +69,7 @@ TESSERA_INLINE void dot_tile(const R* const* rows, const R* w, const R* bias, R*
         const auto lane = *reinterpret_cast<const V<LaneNumber<R>, Bytes>*>(lane_numbers<R>.data());
         const auto counted = lane < static_cast<LaneNumber<R>>(lanes - rest);
         // On both sides: an infinite number times 0 would be none.
-        const auto clear = [&](Held<R, Bytes>& v) __attribute__((always_inline)) {
+        const auto clear = [&](Held<R, Bytes> & v) __attribute__((always_inline)) {
             v = counted ? Held<R, Bytes>{} : v;
         };
 #pragma GCC unroll 8
@@ -172,12 +173,8 @@ TESSERA_DENSE_KERNELS(double)
 template <class R>
 class RowTable {
 public:
-    RowTable(const R* matrix, std::size_t rows, std::size_t stride) {
-        const R** at = here_.data();
-        if (rows > here_.size()) {
-            far_.resize(rows);
-            at = far_.data();
-        }
+    RowTable(const R* matrix, std::size_t rows, std::size_t stride) : far_(rows > here ? rows : 0) {
+        const R** at = rows > here ? far_.data() : here_.data();
         for (std::size_t i = 0; i < rows; ++i) at[i] = matrix + i * stride;
         rows_ = at;
     }
@@ -186,8 +183,9 @@ public:
     const R* const* rows() const { return rows_; }
 
 private:
-    std::array<const R*, 64> here_;
-    Vec<const R*> far_;
+    static constexpr std::size_t here = 64;
+    std::array<const R*, here> here_;
+    const Scratch<const R*> far_;
     const R* const* rows_;
 };
 

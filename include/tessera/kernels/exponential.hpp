@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// exp, the logistic function and tanh of registers of floats, for kernels that are made of them.
+// exp, the logistic function and tanh of registers of floats, for kernels that are made of them,
+// and what such kernels read and write: whole registers, or the first numbers of one.
 //
 // The exponential is a polynomial of degree 6 on [-ln 2 / 2, ln 2 / 2] (2 ulp, tested over its whole range; below -87
 // it is 0, so no denormal is born). Above 88 it is not asked. A NaN stays one.
@@ -7,10 +8,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include <tessera/kernels/vector.hpp>
 
 namespace tessera::kernels::detail {
+
+// `lanes` numbers from there, of which the first n are: the others are 0.
+template <std::size_t Bytes>
+TESSERA_INLINE void load_first(const float* from, std::size_t n, Held<float, Bytes>& to) {
+    if (n >= VectorOf<float, Bytes>::lanes) {
+        std::memcpy(&to, from, sizeof to);
+        return;
+    }
+    to = Held<float, Bytes>{};
+    for (std::size_t j = 0; j < n; ++j) to[j] = from[j];
+}
+template <std::size_t Bytes>
+TESSERA_INLINE void keep_first(const Held<float, Bytes>& from, std::size_t n, float* to) {
+    if (n >= VectorOf<float, Bytes>::lanes) {
+        std::memcpy(to, &from, sizeof from);
+        return;
+    }
+    for (std::size_t j = 0; j < n; ++j) to[j] = from[j];
+}
 
 // v = exp(v), v <= 88.
 template <std::size_t Bytes>

@@ -9,11 +9,13 @@
 #include <tessera/kernels/dense.hpp>
 #include <tessera/kernels/draws.hpp>
 #include <tessera/kernels/dropout.hpp>
+#include <tessera/kernels/gelu.hpp>
 #include <tessera/kernels/mean.hpp>
 #include <tessera/kernels/moments.hpp>
 #include <tessera/kernels/noise.hpp>
 #include <tessera/kernels/norm.hpp>
 #include <tessera/kernels/normal.hpp>
+#include <tessera/kernels/packed.hpp>
 #include <tessera/kernels/panels.hpp>
 #include <tessera/kernels/pool.hpp>
 #include <tessera/kernels/recurrent.hpp>

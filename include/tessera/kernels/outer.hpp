@@ -19,15 +19,6 @@
 
 namespace tessera::kernels::detail {
 
-// The same pointer, of unknown origin: addresses of a tile are computed in the tile, and what is behind it is read
-// there. Otherwise GCC carries one induction variable per row through memory from tile to tile, and all numbers of an
-// update in registers, for which it spills sums.
-template <class T>
-TESSERA_INLINE T* forget(T* p) {
-    asm volatile("" : "+r"(p));
-    return p;
-}
-
 // What becomes of a finished tile of sums: it is stored, or moves the parameters under it. Chosen at run time, tile by
 // tile, which no step notices: loops of their own for each cost every program that trains 3 s to compile.
 template <class R>
@@ -59,14 +50,14 @@ struct Epilogue {
                 for (std::size_t v = 0; v < NV; ++v) f(c + v * lanes, sum[m][v]);
         };
         if (own.kind == Kind::store && !add) {
-            each([](R* x, const Held<R, Bytes>& d) __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) = d; });
+            each([](R * x, const Held<R, Bytes>& d) __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) = d; });
         } else if (own.kind == Kind::store) {
-            each([](R* x, const Held<R, Bytes>& d) __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) += d; });
+            each([](R * x, const Held<R, Bytes>& d)
+                     __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) += d; });
         } else if (own.kind == Kind::descend) {
             const R by = own.numbers.rate;
-            each([=](R* x, const Held<R, Bytes>& d) __attribute__((always_inline)) {
-                *reinterpret_cast<Vec*>(x) -= by * d;
-            });
+            each([=](R * x, const Held<R, Bytes>& d)
+                     __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) -= by * d; });
         } else if (own.kind == Kind::pulled) {
             const R by = own.numbers.rate, back = own.numbers.prox_weight;
             const R* to = own.reads.prox_center + at;
@@ -210,7 +201,9 @@ bool lies_badly(std::size_t columns, std::size_t depth, std::size_t deep) {
 // as long as without, 20 a quarter longer, 128 3 % (AVX-512); with AVX2 10 rows 1.4 times as long, 20 four fifths.
 // Copies of a, whose rows may fight too, never paid.
 template <std::size_t Bytes>
-inline constexpr std::size_t rows_to_pack = Bytes == 64 ? 48 : Bytes == 32 ? 12 : 5;
+inline constexpr std::size_t rows_to_pack = Bytes == 64   ? 48
+                                            : Bytes == 32 ? 12
+                                                          : 5;
 
 // Columns go by panels, so that what all rows read of b stays in L1. Where that pays b is packed, a panel at a time.
 // Depth goes by blocks of `deep`, whose sums add up in c; that and nothing else decides the order of a sum.
@@ -233,11 +226,12 @@ TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* c
             const std::size_t n = depth - k0 < deep ? depth - k0 : deep;
             for (std::size_t k = 0; packs && k < n; ++k)
                 std::memcpy(packed.data() + k * panel, b[k0 + k] + from, (to - from) * sizeof(R));
-            for_row_blocks<R, Bytes>(rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
-                constexpr std::size_t M = block();
-                outer_rows<R, Bytes, M>(a + k0 * ak + m * am, ak, am, packs ? packed_rows.data() : b + k0,
-                                        packs ? from : 0, c + m * ldc, ldc, from, to, n, m * ldc, k0 > 0, end);
-            });
+            for_row_blocks<R, Bytes>(
+                rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
+                    constexpr std::size_t M = block();
+                    outer_rows<R, Bytes, M>(a + k0 * ak + m * am, ak, am, packs ? packed_rows.data() : b + k0,
+                                            packs ? from : 0, c + m * ldc, ldc, from, to, n, m * ldc, k0 > 0, end);
+                });
             if (deep == 0) break;
         }
     }

@@ -131,15 +131,15 @@ TESSERA_INLINE void chunk_tile(const float* a, std::size_t am, std::size_t ak, c
 }
 
 // All rows against a chunk of a panel, `columns` of it wanted. `group`: numbers between groups of six rows of a packed
-// a; 0: a is not packed.
-template <std::size_t Bytes>
+// a.
+template <std::size_t Bytes, bool Packed>
 TESSERA_INLINE void chunk_rows(const float* a, std::size_t am, std::size_t ak, std::size_t group, const float* b,
                                const float* bias, float* c, std::size_t cm, std::size_t rows, std::size_t depth,
                                std::size_t columns, bool add) {
     constexpr std::size_t most = 6, lanes = VectorOf<float, Bytes>::lanes;
     const auto take = [&](std::size_t m, auto count) __attribute__((always_inline)) {
         constexpr std::size_t M = count();
-        const float* from = group > 0 ? a + m / most * group : a + m * am;
+        const float* from = Packed ? a + m / most * group : a + m * am;
         float* to = c + m * cm;
         if constexpr (Bytes == 64) {
             if (columns > 2 * lanes) return chunk_tile<Bytes, M, 4>(from, am, ak, b, bias, to, cm, depth, columns, add);
@@ -151,15 +151,15 @@ TESSERA_INLINE void chunk_rows(const float* a, std::size_t am, std::size_t ak, s
                                         add);
         }
     };
-    if (group > 0) {
+    if constexpr (Packed) {
         std::size_t m = 0;
         for (; m + most <= rows; m += most) take(m, Count<most>{});
         if (m < rows)
             even_groups<most - 1>(
                 rows - m, [&](std::size_t, auto count) __attribute__((always_inline)) { take(m, count); });
-        return;
+    } else {
+        even_groups<most>(rows, take);
     }
-    even_groups<most>(rows, take);
 }
 
 // c[m][j] = bias[j] + sum_k a[m*am + k] b(k, j). Without a source `room` has all panels; else one is packed there.
@@ -172,8 +172,8 @@ TESSERA_INLINE void panel_products(const float* a, std::size_t am, const PanelSo
         if (source.given()) pack_panel<Bytes>(source, 0, depth, first, columns, room);
         const float* panel = source.given() ? room : room + first * depth;
         for (std::size_t k = 0; k == 0 || k < depth; k += panel_chunk)
-            chunk_rows<Bytes>(a + k, am, 1, 0, panel + k * width, bias ? bias + first : nullptr, c + first, cm, rows,
-                              std::min(panel_chunk, depth - k), std::min(width, columns - first), k > 0);
+            chunk_rows<Bytes, false>(a + k, am, 1, 0, panel + k * width, bias ? bias + first : nullptr, c + first, cm,
+                                     rows, std::min(panel_chunk, depth - k), std::min(width, columns - first), k > 0);
     }
 }
 template <class, std::size_t Bytes>
@@ -208,8 +208,8 @@ TESSERA_INLINE void panel_outer_products_body(const float* a, std::size_t ar, co
         }
         for (std::size_t first = 0; first < columns; first += width) {
             pack_panel<Bytes>(b, r, n, first, columns, right.data());
-            chunk_rows<Bytes>(left.data(), 1, most, most * chunk, right.data(), nullptr, c + first, cm, rows, n,
-                              std::min(width, columns - first), r > 0);
+            chunk_rows<Bytes, true>(left.data(), 1, most, most * chunk, right.data(), nullptr, c + first, cm, rows, n,
+                                    std::min(width, columns - first), r > 0);
         }
     }
 }

@@ -31,28 +31,59 @@ TESSERA_INLINE void join_pairs(const Held<R, Bytes>& even, const Held<R, Bytes>&
     *reinterpret_cast<V<R, Bytes>*>(x + sizeof...(Lane)) = out[1];
 }
 
+// The larger number, and NaN above all. Of two choices in a row, or two conditions joined by ||, GCC 12 makes 32
+// comparisons of single numbers for a register of AVX-512, unless it forgets what the first one was (`unfused`).
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void keep_top(const Held<R, Bytes>& here, Held<R, Bytes>& top) {
+    const Held<R, Bytes> number = here;
+    Held<R, Bytes> larger = top;
+    larger = number > larger ? number : larger;
+    unfused(larger);
+    top = number != number ? number : larger;
+}
+// The slope of a number: what is left of the window's where it is the largest or NaN, and nothing is left for others.
+template <class R, std::size_t Bytes>
+TESSERA_INLINE void take_slope(const Held<R, Bytes>& here, const Held<R, Bytes>& top, Held<R, Bytes>& left,
+                               Held<R, Bytes>& slope) {
+    const Held<R, Bytes> none = {}, all = left, number = here;
+    Held<R, Bytes> mine = number == top ? all : none, others = number == top ? none : all;
+    unfused(mine);
+    unfused(others);
+    slope = number != number ? all : mine;
+    left = number != number ? none : others;
+}
+
+// f(j) for registers of windows from column j on; what is left goes with the last register once more, if there is one.
+template <std::size_t Lanes, class F>
+TESSERA_INLINE void by_windows(std::size_t columns, std::size_t& j, const F& f) {
+    for (; j + Lanes <= columns; j += Lanes) f(j);
+    if (j == columns || columns < Lanes) return;
+    f(columns - Lanes);
+    j = columns;
+}
+
 // One row of windows, `kernel` rows of a plane high. A NaN is larger than all, the slope goes to the first of the
-// largest. Windows of two go by registers, from column j on as many as fill one.
+// largest. Windows of two go by registers.
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void pool_pairs(const R* x, std::size_t width, R* y, std::size_t columns, std::size_t& j) {
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     constexpr auto all = std::make_index_sequence<lanes>{};
-    for (; j + lanes <= columns; j += lanes) {
-        Held<R, Bytes> at[4];
-        part_pairs<R, Bytes>(x + 2 * j, at[0], at[1], all);
-        part_pairs<R, Bytes>(x + width + 2 * j, at[2], at[3], all);
+    by_windows<lanes>(
+        columns, j, [&](std::size_t i) __attribute__((always_inline)) {
+            Held<R, Bytes> at[4];
+            part_pairs<R, Bytes>(x + 2 * i, at[0], at[1], all);
+            part_pairs<R, Bytes>(x + width + 2 * i, at[2], at[3], all);
 #pragma GCC unroll 3
-        for (std::size_t t = 1; t < 4; ++t) at[0] = at[t] > at[0] || at[t] != at[t] ? at[t] : at[0];
-        *reinterpret_cast<V<R, Bytes>*>(y + j) = at[0];
-    }
+            for (std::size_t t = 1; t < 4; ++t) keep_top<R, Bytes>(at[t], at[0]);
+            *reinterpret_cast<V<R, Bytes>*>(y + i) = at[0];
+        });
 }
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void pool_row(const R* x, std::size_t width, R* y, std::size_t columns, std::size_t kernel) {
     std::size_t j = 0;
     if (kernel == 2)
-        by_registers<Bytes>([&]<std::size_t Wide>() __attribute__((always_inline)) {
-            pool_pairs<R, Wide>(x, width, y, columns, j);
-        });
+        by_registers<Bytes>([&]<std::size_t Wide>()
+                                __attribute__((always_inline)) { pool_pairs<R, Wide>(x, width, y, columns, j); });
     for (; j < columns; ++j) {
         R top = x[j * kernel];
         for (std::size_t t = 1; t < kernel * kernel; ++t) {
@@ -67,20 +98,21 @@ TESSERA_INLINE void pool_pairs_gradient(const R* x, std::size_t width, const R* 
                                         std::size_t columns, std::size_t& j) {
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     constexpr auto all = std::make_index_sequence<lanes>{};
-    for (; j + lanes <= columns; j += lanes) {
-        const Held<R, Bytes> top = *reinterpret_cast<const V<R, Bytes>*>(y + j);
-        Held<R, Bytes> at[4], left = *reinterpret_cast<const V<R, Bytes>*>(dy + j);
-        part_pairs<R, Bytes>(x + 2 * j, at[0], at[1], all);
-        part_pairs<R, Bytes>(x + width + 2 * j, at[2], at[3], all);
+    by_windows<lanes>(
+        columns, j, [&](std::size_t i) __attribute__((always_inline)) {
+            const Held<R, Bytes> top = *reinterpret_cast<const V<R, Bytes>*>(y + i);
+            Held<R, Bytes> at[4], left = *reinterpret_cast<const V<R, Bytes>*>(dy + i);
+            part_pairs<R, Bytes>(x + 2 * i, at[0], at[1], all);
+            part_pairs<R, Bytes>(x + width + 2 * i, at[2], at[3], all);
 #pragma GCC unroll 4
-        for (std::size_t t = 0; t < 4; ++t) {
-            const auto mine = at[t] == top || at[t] != at[t];
-            at[t] = mine ? left : Held<R, Bytes>{};
-            left = mine ? Held<R, Bytes>{} : left;  // nothing for those behind
-        }
-        join_pairs<R, Bytes>(at[0], at[1], dx + 2 * j, all);
-        join_pairs<R, Bytes>(at[2], at[3], dx + width + 2 * j, all);
-    }
+            for (std::size_t t = 0; t < 4; ++t) {
+                Held<R, Bytes> slope;
+                take_slope<R, Bytes>(at[t], top, left, slope);
+                at[t] = slope;
+            }
+            join_pairs<R, Bytes>(at[0], at[1], dx + 2 * i, all);
+            join_pairs<R, Bytes>(at[2], at[3], dx + width + 2 * i, all);
+        });
 }
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void pool_row_gradient(const R* x, std::size_t width, const R* y, const R* dy, R* dx,
@@ -144,17 +176,17 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void blocked_max_pool_body(const R* x, R* y, std::size_t planes, std::size_t height, std::size_t width,
                                           std::size_t kernel, std::size_t examples) {
     using Vec = V<R, Bytes>;
-    each_blocked_window<R, Bytes>(planes, height, width, kernel, examples,
-                                  [&](std::size_t corner, std::size_t to, std::size_t wide)
-                                      __attribute__((always_inline)) {
-        Held<R, Bytes> top = *reinterpret_cast<const Vec*>(x + corner);
-        for (std::size_t i = 0; i < kernel; ++i)
-            for (std::size_t j = 0; j < kernel; ++j) {
-                const Held<R, Bytes> here = *reinterpret_cast<const Vec*>(x + corner + (i * width + j) * wide);
-                top = here > top || here != here ? here : top;
-            }
-        *reinterpret_cast<Vec*>(y + to) = top;
-    });
+    each_blocked_window<R, Bytes>(
+        planes, height, width, kernel,
+        examples, [&](std::size_t corner, std::size_t to, std::size_t wide) __attribute__((always_inline)) {
+            Held<R, Bytes> top = *reinterpret_cast<const Vec*>(x + corner);
+            for (std::size_t i = 0; i < kernel; ++i)
+                for (std::size_t j = 0; j < kernel; ++j) {
+                    const Held<R, Bytes> here = *reinterpret_cast<const Vec*>(x + corner + (i * width + j) * wide);
+                    keep_top<R, Bytes>(here, top);
+                }
+            *reinterpret_cast<Vec*>(y + to) = top;
+        });
 }
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void blocked_max_pool_gradient_body(const R* x, const R* y, const R* dy, R* dx, std::size_t planes,
@@ -163,20 +195,20 @@ TESSERA_INLINE void blocked_max_pool_gradient_body(const R* x, const R* y, const
     using Vec = V<R, Bytes>;
     if (height % kernel != 0 || width % kernel != 0)  // a margin that no window sees
         for (std::size_t i = 0; i < planes * height * width * examples; ++i) dx[i] = 0;
-    each_blocked_window<R, Bytes>(planes, height, width, kernel, examples,
-                                  [&](std::size_t corner, std::size_t from, std::size_t wide)
-                                      __attribute__((always_inline)) {
-        const Held<R, Bytes> top = *reinterpret_cast<const Vec*>(y + from);
-        Held<R, Bytes> left = *reinterpret_cast<const Vec*>(dy + from);
-        for (std::size_t i = 0; i < kernel; ++i)
-            for (std::size_t j = 0; j < kernel; ++j) {
-                const std::size_t at = corner + (i * width + j) * wide;
-                const Held<R, Bytes> here = *reinterpret_cast<const Vec*>(x + at);
-                const auto mine = here == top || here != here;
-                *reinterpret_cast<Vec*>(dx + at) = mine ? left : Held<R, Bytes>{};
-                left = mine ? Held<R, Bytes>{} : left;  // nothing for those behind
-            }
-    });
+    each_blocked_window<R, Bytes>(
+        planes, height, width, kernel,
+        examples, [&](std::size_t corner, std::size_t from, std::size_t wide) __attribute__((always_inline)) {
+            const Held<R, Bytes> top = *reinterpret_cast<const Vec*>(y + from);
+            Held<R, Bytes> left = *reinterpret_cast<const Vec*>(dy + from);
+            for (std::size_t i = 0; i < kernel; ++i)
+                for (std::size_t j = 0; j < kernel; ++j) {
+                    const std::size_t at = corner + (i * width + j) * wide;
+                    const Held<R, Bytes> here = *reinterpret_cast<const Vec*>(x + at);
+                    Held<R, Bytes> slope;
+                    take_slope<R, Bytes>(here, top, left, slope);
+                    *reinterpret_cast<Vec*>(dx + at) = slope;
+                }
+        });
 }
 
 // sums[i] = factor times the sum of plane i. As many planes at once as a register has lanes; each adds up in two
@@ -228,26 +260,26 @@ TESSERA_INLINE void fill_planes_body(const R* values, R* x, std::size_t planes, 
 
 }  // namespace detail
 
-#define TESSERA_POOL_KERNELS(R)                                                                          \
-    TESSERA_DISPATCH(max_pool, R,                                                                        \
-                     (const R* x, R* y, std::size_t planes, std::size_t height, std::size_t width,       \
-                      std::size_t kernel),                                                               \
-                     (x, y, planes, height, width, kernel))                                              \
-    TESSERA_DISPATCH(max_pool_gradient, R,                                                               \
-                     (const R* x, const R* y, const R* dy, R* dx, std::size_t planes, std::size_t height,\
-                      std::size_t width, std::size_t kernel),                                            \
-                     (x, y, dy, dx, planes, height, width, kernel))                                      \
-    TESSERA_DISPATCH(blocked_max_pool, R,                                                                \
-                     (const R* x, R* y, std::size_t planes, std::size_t height, std::size_t width,       \
-                      std::size_t kernel, std::size_t examples),                                         \
-                     (x, y, planes, height, width, kernel, examples))                                    \
-    TESSERA_DISPATCH(blocked_max_pool_gradient, R,                                                       \
-                     (const R* x, const R* y, const R* dy, R* dx, std::size_t planes, std::size_t height,\
-                      std::size_t width, std::size_t kernel, std::size_t examples),                      \
-                     (x, y, dy, dx, planes, height, width, kernel, examples))                            \
-    TESSERA_DISPATCH(plane_sums, R, (const R* x, R* sums, std::size_t planes, std::size_t size, R factor), \
-                     (x, sums, planes, size, factor))                                                    \
-    TESSERA_DISPATCH(fill_planes, R, (const R* values, R* x, std::size_t planes, std::size_t size, R factor), \
+#define TESSERA_POOL_KERNELS(R)                                                                                        \
+    TESSERA_DISPATCH(                                                                                                  \
+        max_pool, R,                                                                                                   \
+        (const R* x, R* y, std::size_t planes, std::size_t height, std::size_t width, std::size_t kernel),             \
+        (x, y, planes, height, width, kernel))                                                                         \
+    TESSERA_DISPATCH(max_pool_gradient, R,                                                                             \
+                     (const R* x, const R* y, const R* dy, R* dx, std::size_t planes, std::size_t height,              \
+                      std::size_t width, std::size_t kernel),                                                          \
+                     (x, y, dy, dx, planes, height, width, kernel))                                                    \
+    TESSERA_DISPATCH(blocked_max_pool, R,                                                                              \
+                     (const R* x, R* y, std::size_t planes, std::size_t height, std::size_t width, std::size_t kernel, \
+                      std::size_t examples),                                                                           \
+                     (x, y, planes, height, width, kernel, examples))                                                  \
+    TESSERA_DISPATCH(blocked_max_pool_gradient, R,                                                                     \
+                     (const R* x, const R* y, const R* dy, R* dx, std::size_t planes, std::size_t height,              \
+                      std::size_t width, std::size_t kernel, std::size_t examples),                                    \
+                     (x, y, dy, dx, planes, height, width, kernel, examples))                                          \
+    TESSERA_DISPATCH(plane_sums, R, (const R* x, R* sums, std::size_t planes, std::size_t size, R factor),             \
+                     (x, sums, planes, size, factor))                                                                  \
+    TESSERA_DISPATCH(fill_planes, R, (const R* values, R* x, std::size_t planes, std::size_t size, R factor),          \
                      (values, x, planes, size, factor))
 TESSERA_POOL_KERNELS(float)
 TESSERA_POOL_KERNELS(double)

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 
 #include <tessera/kernels/exponential.hpp>
 #include <tessera/kernels/reference/recurrent.hpp>
@@ -12,25 +11,6 @@
 
 namespace tessera::kernels {
 namespace detail {
-
-// `lanes` numbers from there, of which the first n are: the others are 0.
-template <std::size_t Bytes>
-TESSERA_INLINE void load_first(const float* from, std::size_t n, Held<float, Bytes>& to) {
-    if (n >= VectorOf<float, Bytes>::lanes) {
-        std::memcpy(&to, from, sizeof to);
-        return;
-    }
-    to = Held<float, Bytes>{};
-    for (std::size_t j = 0; j < n; ++j) to[j] = from[j];
-}
-template <std::size_t Bytes>
-TESSERA_INLINE void keep_first(const Held<float, Bytes>& from, std::size_t n, float* to) {
-    if (n >= VectorOf<float, Bytes>::lanes) {
-        std::memcpy(to, &from, sizeof from);
-        return;
-    }
-    for (std::size_t j = 0; j < n; ++j) to[j] = from[j];
-}
 
 template <class, std::size_t Bytes>
 TESSERA_INLINE void lstm_step_body(float* gates, const float* more, const float* before, float* cells, float* shown,

@@ -47,6 +47,15 @@ TESSERA_INLINE void by_registers(const F& f) {
     if constexpr (Bytes > 16) by_registers<Bytes / 2>(f);
 }
 
+// The same pointer, of unknown origin: addresses of a tile are computed in the tile, and what is behind it is read
+// there. Otherwise GCC carries one induction variable per row through memory from tile to tile, and all numbers of an
+// update in registers, for which it spills sums.
+template <class T>
+TESSERA_INLINE T* forget(T* p) {
+    asm volatile("" : "+r"(p));
+    return p;
+}
+
 // Keeps a product from being fused with the addition behind it. (Clang fuses only inside one expression.)
 template <class T>
 TESSERA_INLINE void unfused([[maybe_unused]] T& product) {
@@ -145,8 +154,7 @@ TESSERA_INLINE void axpy_body(R a, const R* x, R* y, std::size_t n) {
     using Vec = V<R, Bytes>;
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     std::size_t j = 0;
-    for (; j + lanes <= n; j += lanes)
-        *reinterpret_cast<Vec*>(y + j) += a * *reinterpret_cast<const Vec*>(x + j);
+    for (; j + lanes <= n; j += lanes) *reinterpret_cast<Vec*>(y + j) += a * *reinterpret_cast<const Vec*>(x + j);
     for (; j < n; ++j) y[j] += a * x[j];
 }
 
@@ -221,29 +229,27 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void dot_body(const R* x, const R* y, std::size_t n, double* result) {
     reduce<R, Bytes>(
         n, result,
-        [=](std::size_t j, Held<double, Bytes>& sum) __attribute__((always_inline)) {
+        [=](std::size_t j, Held<double, Bytes> & sum) __attribute__((always_inline)) {
             Held<double, Bytes> a, b;
             load_wide<R, Bytes>(x + j, a);
             load_wide<R, Bytes>(y + j, b);
             sum += a * b;
         },
-        [=](std::size_t j) __attribute__((always_inline)) {
-            return static_cast<double>(x[j]) * static_cast<double>(y[j]);
-        });
+        [=](std::size_t j)
+            __attribute__((always_inline)) { return static_cast<double>(x[j]) * static_cast<double>(y[j]); });
 }
 
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void squared_norm_body(const R* x, std::size_t n, double* result) {
     reduce<R, Bytes>(
         n, result,
-        [=](std::size_t j, Held<double, Bytes>& sum) __attribute__((always_inline)) {
+        [=](std::size_t j, Held<double, Bytes> & sum) __attribute__((always_inline)) {
             Held<double, Bytes> a;
             load_wide<R, Bytes>(x + j, a);
             sum += a * a;
         },
-        [=](std::size_t j) __attribute__((always_inline)) {
-            return static_cast<double>(x[j]) * static_cast<double>(x[j]);
-        });
+        [=](std::size_t j)
+            __attribute__((always_inline)) { return static_cast<double>(x[j]) * static_cast<double>(x[j]); });
 }
 
 // |x - a*y|^2
@@ -251,7 +257,7 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void squared_distance_body(const R* x, double a, const R* y, std::size_t n, double* result) {
     reduce<R, Bytes>(
         n, result,
-        [=](std::size_t j, Held<double, Bytes>& sum) __attribute__((always_inline)) {
+        [=](std::size_t j, Held<double, Bytes> & sum) __attribute__((always_inline)) {
             Held<double, Bytes> d, b;
             load_wide<R, Bytes>(x + j, d);
             load_wide<R, Bytes>(y + j, b);
@@ -268,7 +274,7 @@ template <class R, std::size_t Bytes>
 TESSERA_INLINE void sum_body(const R* x, std::size_t n, double* result) {
     reduce<R, Bytes>(
         n, result,
-        [=](std::size_t j, Held<double, Bytes>& sum) __attribute__((always_inline)) {
+        [=](std::size_t j, Held<double, Bytes> & sum) __attribute__((always_inline)) {
             Held<double, Bytes> a;
             load_wide<R, Bytes>(x + j, a);
             sum += a;

@@ -28,6 +28,7 @@ privacy::Forecast privacy_forecast(const Federation<Me, M>& run, const S& sample
     privacy::Forecast all;
     std::vector<Candidate> candidates;
     for (Id k = 0; k < run.size(); ++k) {
+        run.bring(k);
         all.before.push_back(detail::private_state<Me>(run.client(k)).ledger);
         if (!run.data()[k].train.empty()) candidates.push_back({k, run.data()[k].key});
     }
@@ -49,6 +50,7 @@ privacy::Forecast privacy_forecast(const Federation<Me, M>& run, const S& sample
         for (const Seat& seat : plan(round)) {
             visited.push_back(seat.client);
             if (!all.visit[seat.client].empty()) continue;
+            run.bring(seat.client);
             run.at_client(seat.client, workspace, [&](auto client, auto received, auto& space) {
                 try {
                     client.visit(std::move(received), round, space);

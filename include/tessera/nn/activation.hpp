@@ -3,10 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 
 #include <tessera/kernels/dropout.hpp>
+#include <tessera/kernels/gelu.hpp>
 #include <tessera/kernels/softmax.hpp>
 #include <tessera/nn/layer.hpp>
 
@@ -62,37 +62,11 @@ struct Gelu {
     }
     template <class R>
     void forward(const Pass<R>& p) const {
-        for (std::size_t i = 0; i < p.read(); ++i) {
-            const R x = p.x()[i];
-            p.y[i] = x * (tanh ? (1 + std::tanh(bent(x))) / 2 : below(x));
-        }
+        kernels::gelu(p.x(), p.y, p.read(), tanh);
     }
     template <class R>
     void backward(const Pass<R>& p) const {
-        for (std::size_t i = 0; p.dx() && i < p.read(); ++i) {
-            const R x = p.x()[i];
-            R slope = 0;
-            if (tanh) {
-                const R t = std::tanh(bent(x));
-                slope = (1 + t) / 2 + x * (1 - t * t) / 2 * R(root_2_over_pi) * (1 + R(3 * 0.044715) * x * x);
-            } else {
-                slope = below(x) + x * std::exp(-x * x / 2) * R(root_2_over_pi / 2);  // Phi + x phi
-            }
-            p.dx()[i] = p.dy[i] * slope;
-        }
-    }
-
-private:
-    static constexpr double root_2_over_pi = 0.79788456080286535588, root_half = 0.70710678118654752440;
-
-    // Phi(x), by erfc: 1 + erf would lose all of its bits far below 0.
-    template <class R>
-    static R below(R x) {
-        return std::erfc(-x * R(root_half)) / 2;
-    }
-    template <class R>
-    static R bent(R x) {
-        return R(root_2_over_pi) * (x + R(0.044715) * x * x * x);
+        if (p.dx()) kernels::gelu_gradient(p.x(), p.dy, p.dx(), p.read(), tanh);
     }
 };
 

@@ -41,7 +41,9 @@ public:
                         std::size_t out) const = 0;
     virtual void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in,
                                        std::size_t out) const = 0;
-    // Whether it is our kernels, in float: then a layer may pack a matrix that it multiplies by again and again.
+    // Whether it is our kernels, which know more than products. In float a layer may then pack a matrix that it
+    // multiplies by again and again.
+    virtual bool own() const = 0;
     virtual bool packs() const = 0;
     virtual void affine_weight_gradient(const R* dy, const Rows<R>& x, R* dw, R* dbias, std::size_t batch,
                                         std::size_t in, std::size_t out) const = 0;
@@ -54,13 +56,20 @@ protected:
     ~Backend() = default;
 };
 
+// What may be multiplied. A network that is known when compiling leaves out what never comes to it: the kernels of
+// sequences and bytes are half of all that a small program compiles.
+struct RowKinds {
+    bool sequences = true, bytes = true;
+};
+
 namespace detail {
 
-template <class R, class B>
+template <class R, class B, RowKinds kinds>
 class BackendOf final : public Backend<R> {
     template <class X>
-    static constexpr bool reads = requires(X x, const R* w, R* y, std::size_t n) { B::affine(x, w, w, y, n, n, n); };
-    static constexpr bool sequences = requires(const R* x, R* y, std::size_t n) {
+    static constexpr bool reads = requires(X x, const R* w, R* y, std::size_t n) { B::affine(x, w, w, y, n, n, n); } &&
+                                  (kinds.bytes || !std::is_same_v<X, kernels::ByteRows>);
+    static constexpr bool sequences = kinds.sequences && requires(const R* x, R* y, std::size_t n) {
         B::sequence_affine(x, x, x, y, n, n, n);
     };
     // Rows of sequences that lie in memory.
@@ -75,6 +84,7 @@ public:
             if (apart(x) && x.matrix && !x.table) return B::sequence_affine(x.matrix, w, bias, y, batch, in, out);
         with(x, [&](auto rows) { B::affine(rows, w, bias, y, batch, in, out); });
     }
+    bool own() const override { return std::is_same_v<B, backend::Simd>; }
     bool packs() const override { return sequences; }
     void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in,
                                std::size_t out) const override {
@@ -110,9 +120,9 @@ private:
 
 }  // namespace detail
 
-template <class R, class B = backend::Simd>
+template <class R, class B = backend::Simd, RowKinds kinds = RowKinds{}>
 const Backend<R>& backend_for() {
-    static constexpr detail::BackendOf<R, B> one;
+    static constexpr detail::BackendOf<R, B, kinds> one;
     return one;
 }
 

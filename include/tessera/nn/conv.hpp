@@ -63,7 +63,7 @@ class ConvOn {
 public:
     ConvOn(const Backend<R>& on, const kernels::ConvShape& s, std::size_t out, bool direct = false)
         : on_(on),
-          own_(&on == &backend_for<R>()),
+          own_(on.own()),
           tiled_(own_ && !direct && kernels::winograd_pays<R>(s, out)),
           blocked_(own_ && kernels::blocks_pay<R>(s, out)),
           thin_(own_ && kernels::thin_pays<R>(s, out)),

@@ -39,11 +39,14 @@ constexpr bool sparse_pays(std::size_t ones, std::size_t weights, std::size_t ou
 }
 
 // The same of a convolution. Winograd's tiles cost a quarter of the multiplications of what they replace, and columns
-// and blocks about as many as they say. Blocks of examples are whole registers.
+// and blocks about as many as they say. Against tiles copying patches counts too, which takes a share of the work that
+// falls with the channels: all three products break even at a density of 0.05 with 64 channels (32 x 32), of 0.15 with
+// 128 (16 x 16) and of 0.2 from 256 on (batch 32, Zen 4). Blocks of examples are whole registers.
 template <class R>
 constexpr bool sparse_conv_pays(std::size_t ones, const kernels::ConvShape& s, std::size_t out, std::size_t batch) {
-    const std::size_t tenths = kernels::winograd_pays<R>(s, out) ? 2 : 6;
-    return 10 * ones * kernels::padded<R>(batch) <= tenths * out * s.taps() * batch;
+    const std::size_t least = s.channels < out ? s.channels : out;
+    const std::size_t hundredths = !kernels::winograd_pays<R>(s, out) ? 60 : least >= 256 ? 20 : least >= 128 ? 15 : 4;
+    return 100 * ones * kernels::padded<R>(batch) <= hundredths * out * s.taps() * batch;
 }
 
 // A layer that may work on its active weights: which these are, and whether it does.
@@ -53,7 +56,7 @@ public:
     ActiveChoice(const Node<R>& n, const Graph<R>& graph, const Mask& mask, std::size_t batch, Arithmetic how) {
         const Spec& s = n.spec();
         const bool affine = s.affine && s.in[0].positions() == 1;
-        if ((!affine && s.kernel == 0) || n.shared || graph.on != &backend_for<R>()) return;
+        if ((!affine && s.kernel == 0) || n.shared || !graph.on->own()) return;
         weights = {&mask, {n.w, n.w + s.segments[0].size()}};
         biases = {&mask, {weights.whole.end, n.range().end}};
         if (s.kernel > 0)

@@ -203,12 +203,14 @@ class Fixed : public Network<R, Loss> {
     struct Counts {
         std::size_t parameters = 0, segments = 0;
         bool hidden = false, apart = true;
+        RowKinds reads{};
     };
     static constexpr Counts counts = [] {
         if (!good) return Counts{};
         Outline<> outline(shape);
         outline(T::layers, 0);
-        return Counts{outline.parameters, outline.segment_count, outline.last_input > 0, outline.apart};
+        return Counts{outline.parameters, outline.segment_count, outline.last_input > 0, outline.apart,
+                      {outline.sequences, outline.bytes}};
     }();
 
 public:
@@ -235,7 +237,7 @@ public:
 
 private:
     static const Network<R, Loss>& one() {
-        static const Network<R, Loss> net(shape, T::layers);
+        static const Network<R, Loss> net(shape, T::layers, backend_for<R, backend::Simd, counts.reads>());
         return net;
     }
 };

@@ -153,6 +153,8 @@ public:
         if (count_ == shapes_.size()) throw ConfigError("nn: at most 1023 layers are counted in a constant expression");
         flops += s.flops;
         apart = apart && s.apart;
+        bytes = bytes || s.reads_bytes;
+        for (std::size_t k = 0; k < s.inputs; ++k) sequences = sequences || s.in[k].rank == 2;
         shapes_[count_] = s.out;
         if (tie && tie->at != Tie::none) return static_cast<int>(count_++);
         if (tie) tie->at = parameters;
@@ -195,6 +197,7 @@ public:
     double flops = 0;
     int last_input = 0;
     bool apart = true;  // no example meets another
+    bool sequences = false, bytes = false;  // some layer reads them
 
 private:
     bool* misfit_ = nullptr;

@@ -10,7 +10,6 @@
 
 #include <tessera/report/compare.hpp>
 #include <tessera/report/extra.hpp>
-#include <tessera/report/html_figures.hpp>
 #include <tessera/report/text.hpp>
 
 namespace tessera::report {

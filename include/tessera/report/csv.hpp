@@ -55,6 +55,9 @@ inline std::string clients_csv(const RunRecord& run) {
     const bool named = std::ranges::any_of(run.per_client, [](const auto& client) { return !client.name.empty(); });
     const bool real = std::ranges::any_of(
         run.per_client, [](const auto& c) { return std::isfinite(c.r2_global) || std::isfinite(c.r2_personal); });
+    const bool words = std::ranges::any_of(run.per_client, [](const auto& c) {
+        return std::isfinite(c.in_vocabulary_global) || std::isfinite(c.in_vocabulary_personal);
+    });
     for (const auto& client : run.per_client) classes = std::max(classes, client.labels.size());
     std::string out;
     {
@@ -66,6 +69,7 @@ inline std::string clients_csv(const RunRecord& run) {
                                             "train_accuracy_personal"})
             row << name;
         if (real) row << "r2_global" << "r2_personal";
+        if (words) row << "in_vocabulary_global" << "in_vocabulary_personal";
         for (std::size_t c = 0; c < classes; ++c) row << "label_" + detail::class_called(run, c);
     }
     for (const auto& client : run.per_client) {
@@ -76,6 +80,7 @@ inline std::string clients_csv(const RunRecord& run) {
             << client.gain() << client.loss_global << client.loss_personal << client.train_accuracy_global
             << client.train_accuracy_personal;
         if (real) row << client.r2_global << client.r2_personal;
+        if (words) row << client.in_vocabulary_global << client.in_vocabulary_personal;
         for (std::size_t c = 0; c < classes; ++c) row << (c < client.labels.size() ? client.labels[c] : 0);
     }
     return out;

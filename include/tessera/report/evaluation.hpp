@@ -37,11 +37,14 @@ enum class SplitOf : std::uint8_t { test, train, validation };
 enum class Whom : std::uint8_t { sampled, all, unseen };
 enum class Average : std::uint8_t { unweighted, pooled };
 // perplexity: exp(mean loss), of each client or of all labels. in_vocabulary: accuracy over the labels that are words,
-// so without unknown ones, begins and ends (FedAlt's accuracy on text).
-enum class Metric : std::uint8_t { accuracy, loss, auc, r2, perplexity, in_vocabulary };
+// so without unknown ones, begins and ends (FedAlt's accuracy on text). ece: expected calibration error
+// (analysis/calibration.hpp). gradient_norm: length of the gradient of the common objective, at the global model.
+enum class Metric : std::uint8_t { accuracy, loss, auc, r2, perplexity, in_vocabulary, ece, gradient_norm };
 
 // Shown in per cent.
-constexpr bool is_share(Metric m) { return m == Metric::accuracy || m == Metric::auc || m == Metric::in_vocabulary; }
+constexpr bool is_share(Metric m) {
+    return m == Metric::accuracy || m == Metric::auc || m == Metric::in_vocabulary || m == Metric::ece;
+}
 
 namespace detail {
 using Word = std::string_view;
@@ -50,8 +53,8 @@ constexpr std::array<Word, 2> words(When) { return {"before", "after"}; }
 constexpr std::array<Word, 3> words(SplitOf) { return {"test", "train", "validation"}; }
 constexpr std::array<Word, 3> words(Whom) { return {"sampled", "all", "unseen"}; }
 constexpr std::array<Word, 2> words(Average) { return {"unweighted", "pooled"}; }
-constexpr std::array<Word, 6> words(Metric) {
-    return {"accuracy", "loss", "auc", "r2", "perplexity", "in_vocabulary"};
+constexpr std::array<Word, 8> words(Metric) {
+    return {"accuracy", "loss", "auc", "r2", "perplexity", "in_vocabulary", "ece", "gradient_norm"};
 }
 }  // namespace detail
 

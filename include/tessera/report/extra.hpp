@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A figure that a method or an analysis adds to a run: plain numbers with names. The JSON and CSV writers keep it and
-// the HTML report draws it; whoever makes one needs to know nothing about either.
+// the lab's pages draw it; whoever makes one needs to know nothing about either.
 //
 //   record.add({.id = "gate-share", .title = "Examples sent to the local layers", .caption = "Mean over clients.",
 //               .kind = Kind::line, .x = {.title = "round", .integers = true}, .y = {.title = "share"},
@@ -26,7 +26,6 @@
 #include <vector>
 
 #include <tessera/core/error.hpp>
-#include <tessera/report/svg.hpp>
 
 namespace tessera::report {
 
@@ -40,6 +39,11 @@ inline Kind parse_kind(std::string_view text) {
                                                        "' is none of line, scatter, violin, bars, heat, table");
     return static_cast<Kind>(found - kinds.begin());
 }
+
+struct Axis {
+    std::string title{}, unit{};
+    bool from_zero = false, logarithmic = false, integers = false;
+};
 
 struct Extra {
     struct Series {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Numbers and characters as text, the same in every locale: what the JSON, CSV and HTML writers share.
+// Numbers and characters as text, the same in every locale: what writers of JSON and CSV share, and who makes a figure.
 #pragma once
 
 #include <array>
@@ -52,6 +52,10 @@ inline std::string fixed(double value, int decimals) {
     return text;
 }
 
+inline std::string plural(std::size_t count, std::string_view noun) {
+    return cat(digits(count), " ", noun, count == 1 ? "" : "s");
+}
+
 inline constexpr double beyond_prefixes = 1e21;  // from here on a power of ten says it
 
 // 1000-based prefix that brings `largest` into 1 .. 1000; none where there is no such.
@@ -101,40 +105,6 @@ void each_character(std::string_view text, Visit visit) {
         visit(length == 0 ? replacement : text.substr(0, length));
         text.remove_prefix(length == 0 ? 1 : length);
     }
-}
-
-inline std::size_t length_of(std::string_view text) {
-    std::size_t characters = 0;
-    each_character(text, [&](std::string_view) { ++characters; });
-    return characters;
-}
-
-// At most `most` characters; the last one says that there were more.
-inline std::string shortened(std::string_view text, std::size_t most) {
-    if (length_of(text) <= most) return std::string(text);
-    std::string out;
-    std::size_t kept = 0;
-    each_character(text, [&](std::string_view character) {
-        if (++kept < most) out += character;
-    });
-    return out + "\xE2\x80\xA6";
-}
-
-// Text for HTML content and quoted attributes.
-inline std::string escape_html(std::string_view text) {
-    std::string out;
-    out.reserve(text.size());
-    each_character(text, [&](std::string_view character) {
-        const char c = character[0];
-        if (c == '&') out += "&amp;";
-        else if (c == '<') out += "&lt;";
-        else if (c == '>') out += "&gt;";
-        else if (c == '"') out += "&quot;";
-        else if (c == '\'') out += "&#39;";
-        else if ((c >= 0 && c < 0x20 && c != '\n' && c != '\t') || c == 0x7F) out += replacement;
-        else out += character;
-    });
-    return out;
 }
 
 // A line of CSV (RFC 4180), written when it goes; a number that is not finite is an empty field.

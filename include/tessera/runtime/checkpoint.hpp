@@ -114,6 +114,8 @@ inline std::string how_another(const std::string& theirs, const std::string& our
 // kernels). A checkpoint of another one, or of other settings, method, data, split or public data, or of another
 // version of the library, is refused with what differs.
 // `notes` are the caller's own bytes and come back as they were, the history of a run for example.
+// On several ranks all call these: rank 0 writes the file that one process would, and reads it for all, so a run goes
+// on on any number of ranks.
 template <class Me, class M>
 void write_checkpoint(const std::string& path, const Federation<Me, M>& run, const std::string& configuration,
                       const Bytes& notes = {}) {
@@ -125,14 +127,14 @@ void write_checkpoint(const std::string& path, const Federation<Me, M>& run, con
     put(out, notes);
     run.save(out);
     put(out, crc32c(out));
-    io::write_file_atomically(path, out);
+    run.ranks().first_does([&] { io::write_file_atomically(path, out); });
     run.saved();
 }
 
 // Returns the notes. IoError if the file is not a whole checkpoint of this run; the run is then as it was.
 template <class Me, class M>
 Bytes read_checkpoint(const std::string& path, Federation<Me, M>& run, const std::string& configuration) {
-    const auto bytes = io::read_file(path);
+    const auto bytes = run.ranks().of_first([&] { return io::read_file(path); });
     const std::span<const std::byte> all(bytes);
     try {
         if (all.size() < checkpoint_magic.size() + 16) throw WireError("the file is too short to be a checkpoint");
@@ -174,10 +176,14 @@ inline std::vector<std::string> checkpoints_in(const std::string& directory) {
     return all;
 }
 
-// A run's directory of checkpoints, held by one process at a time.
+// A run's directory of checkpoints, held by one process at a time. On several ranks that is rank 0; the others say that
+// they do not hold it, and make the same calls.
 class CheckpointDirectory {
 public:
-    explicit CheckpointDirectory(std::string directory) : directory_(std::move(directory)), lock_(hold(directory_)) {
+    explicit CheckpointDirectory(std::string directory, bool holds = true) : directory_(std::move(directory)) {
+        if (!holds) return;
+        io::make_directories(directory_);
+        lock_.emplace(directory_);
         io::sweep_temporaries(directory_);
     }
 
@@ -185,6 +191,7 @@ public:
     void save(const Federation<Me, M>& run, const std::string& configuration, const Bytes& notes = {}) const {
         const auto written = name_of(run.rounds_done());
         write_checkpoint(directory_ + "/" + written, run, configuration, notes);
+        if (!lock_) return;
         auto all = checkpoints_in(directory_);
         std::erase_if(all, [&](const std::string& name) { return name > written; });  // not of this run's past
         for (std::size_t i = 0; i + 2 < all.size(); ++i) io::remove_file(directory_ + "/" + all[i]);
@@ -200,7 +207,7 @@ public:
     template <class Me, class M>
     std::optional<Resumed> resume(Federation<Me, M>& run, const std::string& configuration) const {
         Resumed result;
-        const auto all = checkpoints_in(directory_);
+        const auto all = run.ranks().of_first([&] { return checkpoints_in(directory_); });
         std::optional<IoError> first;
         for (auto name = all.rbegin(); name != all.rend(); ++name) {
             try {
@@ -217,10 +224,6 @@ public:
     }
 
 private:
-    static io::DirectoryLock hold(const std::string& directory) {
-        io::make_directories(directory);
-        return io::DirectoryLock(directory);
-    }
     static std::string name_of(std::size_t round) {
         std::string digits = std::to_string(round);
         if (digits.size() < 8) digits.insert(0, 8 - digits.size(), '0');
@@ -228,7 +231,7 @@ private:
     }
 
     std::string directory_;
-    io::DirectoryLock lock_;
+    std::optional<io::DirectoryLock> lock_;
 };
 
 }  // namespace tessera

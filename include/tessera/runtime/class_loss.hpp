@@ -44,6 +44,7 @@ std::vector<report::analysis::ClassLoss> class_losses_of(const Federation<Me, M>
             add_class_losses<real<M>>(all[k], predict, *data.examples, data.test, outputs);
         });
     });
+    know_everywhere(run, all);
     return all;
 }
 

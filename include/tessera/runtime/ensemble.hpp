@@ -64,7 +64,7 @@ report::analysis::EnsembleDistance ensemble_distance(const Federation<Me, M>& ru
     std::vector<Vec<R>> locals(run.size());
     detail::validate_all(executor);
     std::vector<Workspace<R>> workspaces(executor.concurrency());
-    executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
+    detail::for_each_at_home(run, executor, [&](std::size_t k, std::size_t worker) {
         const FlushDenormals flush;
         run.at_client(static_cast<Id>(k), workspaces[worker], [&](const auto& client, auto received, auto& workspace) {
             if constexpr (detail::serves_own<Me>())
@@ -79,6 +79,10 @@ report::analysis::EnsembleDistance ensemble_distance(const Federation<Me, M>& ru
             result.local[k] = report::analysis::mean_distance(detail::exponentials(logs[k]), g, outputs);
         });
     });
+    detail::know_everywhere(run, logs);
+    detail::know_everywhere(run, locals);
+    detail::know_everywhere(run, result.local);
+    if constexpr (detail::serves_own<Me>()) detail::know_everywhere(run, result.personal);
     const double share = 1 / static_cast<double>(run.size());
     std::vector<double> mean(g.size()), mean_logs(g.size()), middle(locals[0].size());
     for (std::size_t k = 0; k < run.size(); ++k) {

@@ -25,6 +25,7 @@
 #include <tessera/report/analysis/auc.hpp>
 #include <tessera/report/evaluation.hpp>
 #include <tessera/report/score.hpp>
+#include <tessera/runtime/at_home.hpp>
 #include <tessera/runtime/federation.hpp>
 
 namespace tessera {
@@ -85,23 +86,23 @@ auto global_predictor(const Federation<Me, M>& run) {
     };
 }
 
-// judge(id, data, predict) for every client, on the executor; each writes its own slot.
+// judge(id, data, predict) for every client that lives here, on the executor; each writes its own slot, and whoever
+// reads all of them calls know_everywhere first.
 template <Which W, Whom P, class Me, class M, class E, class J>
 void for_each_model(const Federation<Me, M>& run, const E& executor, J&& judge) {
     static_assert(P != Whom::sampled, "tessera::evaluate: name all clients or the unseen ones");
     validate_all(executor);
     using R = real<M>;
-    const std::size_t n = P == Whom::unseen ? run.data().unseen() : run.size();
     std::vector<Workspace<R>> workspaces(executor.concurrency());
     const auto data = [&](std::size_t k) { return P == Whom::unseen ? run.data().unseen(k) : run.data()[k]; };
     if constexpr (W == Which::global) {
         const auto predict = global_predictor(run);
-        executor.for_each(n, [&](std::size_t k, std::size_t) {
+        for_each_at_home<P>(run, executor, [&](std::size_t k, std::size_t) {
             const FlushDenormals flush;
             judge(static_cast<Id>(k), data(k), predict);
         });
     } else {
-        executor.for_each(n, [&](std::size_t k, std::size_t worker) {
+        for_each_at_home<P>(run, executor, [&](std::size_t k, std::size_t worker) {
             const FlushDenormals flush;
             const auto serve = [&](const auto& client, auto received, Workspace<R>& workspace) {
                 judge(static_cast<Id>(k), data(k), client.serve(std::move(received), run.rounds_done(), workspace));
@@ -126,6 +127,7 @@ report::PerClient<W, seen<W, Me>, S, P> evaluate(const Federation<Me, M>& run, c
     detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData& data, detail::Predictor<real<M>> predict) {
         counts[k] = detail::score(run.setup().model, k, predict, *data.examples, detail::examples_of(data, S));
     });
+    detail::know_everywhere<P>(run, counts);
     return {report::On::local(), report::Pick::last(), std::move(stage), std::move(counts)};
 }
 
@@ -141,6 +143,7 @@ report::PerClient<W, seen<W, Me>, SplitOf::test, P> evaluate_on_union(const Fede
             counts[k].add(detail::score(run.setup().model, k, predict, *data.examples, data.test));
         }
     });
+    detail::know_everywhere<P>(run, counts);
     return {report::On::union_of_clients(), report::Pick::last(), std::move(stage), std::move(counts)};
 }
 
@@ -169,6 +172,7 @@ report::PerClient<W, seen<W, Me>, SplitOf::test, P> evaluate_on_shift(const Fede
         detail::judge_models<W, P>(run, executor, [&](Id k, const ClientData&, detail::Predictor<real<M>> predict) {
             counts[k] = judged(k, predict);
         });
+        detail::know_everywhere<P>(run, counts);
     }
     return {report::On::shift(name), report::Pick::last(), std::move(stage), std::move(counts)};
 }
@@ -211,6 +215,7 @@ report::analysis::AucPerClient<W, seen<W, Me>, S, P> evaluate_auc(const Federati
         ranked.add(predict, *data.examples, detail::examples_of(data, S));
         all[k] = ranked.of(k);
     });
+    detail::know_everywhere<P>(run, all);
     return {report::On::local(), report::Pick::last(), std::move(stage), std::move(all)};
 }
 
@@ -226,6 +231,7 @@ report::analysis::AucPerClient<W, seen<W, Me>, SplitOf::test, P> evaluate_auc_on
             ranked.add(predict, *run.data()[other].examples, run.data()[other].test);
         all[k] = ranked.of(k);
     });
+    detail::know_everywhere<P>(run, all);
     return {report::On::union_of_clients(), report::Pick::last(), std::move(stage), std::move(all)};
 }
 
@@ -248,6 +254,7 @@ auto break_down(const Federation<Me, M>& run, const E& executor = {}, std::strin
         run, executor, [&](Id k, const ClientData& data, detail::Predictor<real<M>> predict) {
             counts[k] = report::break_down(k, right[k], judged(data, predict));
         });
+    detail::know_everywhere(run, counts);
     using Result = report::Breakdown<When::before, When::after, SplitOf::test, Whom::all>;
     return Result(report::On::local(), report::Pick::last(), std::move(stage), std::move(counts));
 }

@@ -62,7 +62,7 @@ void append_predictor(std::vector<io::NamedTensor>& all, Layout layout, const P&
 }  // namespace detail
 
 // A method that leaves `serve` to its default has no clients' models beside the server's, nor has one whose clients
-// answer with more than parameters (kNN-Per).
+// answer with more than parameters (kNN-Per). On several ranks all call this, and rank 0 writes.
 template <class Me, class M>
 void write_models(const std::string& path, const Federation<Me, M>& run) {
     using R = real<M>;
@@ -74,15 +74,17 @@ void write_models(const std::string& path, const Federation<Me, M>& run) {
     }
     if constexpr (detail::serves_own<Me>()) {
         Workspace<R> workspace;
-        for (Id k = 0; k < run.size(); ++k)
+        for (Id k = 0; k < run.size(); ++k) {
+            run.bring(k);
             run.at_client(k, workspace, [&](const auto& client, auto received, Workspace<R>& space) {
                 detail::append_predictor<R>(all, layout, client.serve(std::move(received), run.rounds_done(), space),
                                             "client/" + std::to_string(k) + "/");
             });
+        }
     }
     detail::require(!all.empty(), "this method has no model that can be written to " + path +
                                       ": neither its server nor its clients answer with parameters alone");
-    io::write_tensors(path, all);
+    run.ranks().first_does([&] { io::write_tensors(path, all); });
 }
 
 }  // namespace tessera

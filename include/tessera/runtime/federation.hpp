@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Federation: the round, in one process.
+// Federation: the round, in one process or on several ranks (spread_over).
 //
 //   plan -> send -> visit (in parallel over clients) -> merge
 //
@@ -11,6 +11,7 @@
 // warm round takes nothing from the heap.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -29,23 +30,13 @@
 #include <tessera/exec/serial.hpp>
 #include <tessera/runtime/client.hpp>
 #include <tessera/runtime/long_first.hpp>
+#include <tessera/runtime/ranks.hpp>
 #include <tessera/runtime/round_report.hpp>
 #include <tessera/runtime/server.hpp>
 #include <tessera/runtime/store.hpp>
+#include <tessera/runtime/visit.hpp>
 
 namespace tessera {
-
-namespace detail {
-
-// Of a method, or of the one that it is around: why a client cannot take part, if a budget is in its way.
-template <class Me, class State>
-std::optional<Overdraft> over_budget(const Me& me, const State& state, Id client) {
-    if constexpr (offers_of<Me>().has(offer::over_budget)) return me.over_budget(state, client);
-    else if constexpr (WrapsMethod<Me>) return over_budget(inner_of(me), state_within<Me>(state), client);
-    else return std::nullopt;
-}
-
-}  // namespace detail
 
 template <class Me, Model M>
 class Federation {
@@ -71,16 +62,16 @@ public:
         for (std::size_t k = 0; k < data_.size(); ++k) {
             const auto share = data_[k];
             if (k == 0) {  // all clients' are in one pool
-                check_width(share, "client 0");
-                check_classes(share, "client 0");
-                accept(*share.examples, true);
+                detail::check_width(setup_->model, share, "client 0");
+                detail::check_classes(setup_->model, share, "client 0");
+                detail::accept(setup_->model, *share.examples, true);
             }
             if (!share.train.empty()) candidates_.push_back({static_cast<Id>(k), share.key});
         }
         detail::require(!candidates_.empty(), "no client has training data");
         if (aux.examples) {
-            check_width(aux, "the server");
-            accept(*aux.examples, false);
+            detail::check_width(setup_->model, aux, "the server");
+            detail::accept(setup_->model, *aux.examples, false);
             data::detail::require_in_pool(aux.train, aux.examples->size, "the server");
         }
     }
@@ -100,21 +91,31 @@ public:
         const double begin = clock_seconds();
         const Arena::Use use(*arena_);
         const Participation drawn = cohort_of(sampler);
-        const Plan plan = sampler.plan(plan_key(drawn), server_.round(), candidates_);
+        guest_.reset();
+        const Plan plan = ranks_.of_first([&] { return sampler.plan(plan_key(drawn), server_.round(), candidates_); });
+        const auto shares = Shares::of(ranks_, plan, data_);
         prepare_workers(executor.concurrency());
 
         RoundReport report{.round = server_.round()};
         if (mirrors_) throw ConfigError("a federation that mirrors another has no rounds of its own");
         if (store_.outside()) store_.outside()->begin();
-        server_.open_round(plan, drawn);
+        server_.open_round(plan, drawn, shares ? &*shares : nullptr);
         Vec<Visit> visits(plan.size());
-        const auto order = order_of(plan, executor.concurrency());
+        if (shares) detail::lend_states(*shares, plan, store_, visits);
+        const auto order = detail::seats_in_order(plan, shares, data_, executor.concurrency());
+        bool together = false;  // what is thrown is thrown on all ranks
         try {
-            executor.for_each(plan.size(), [&](std::size_t task, std::size_t worker) {
-                const Arena::Use inside(workers_[worker]->arena);
-                visit(plan[order[task]], visits[order[task]], workers_[worker]->workspace);
+            const auto failed = ranks_.attempt([&] {
+                executor.for_each(order.size(), [&](std::size_t task, std::size_t worker) {
+                    const Arena::Use inside(workers_[worker]->arena);
+                    visit(plan[order[task]], visits[order[task]], workers_[worker]->workspace);
+                });
             });
+            if (shares) detail::bring_home(*shares, !settings().stateless || detail::keeps_spent<Me>, visits);
+            together = true;
+            ranks_.agree(failed);
             stop_if_nobody_can_go_on(plan, visits);
+            together = false;
             const auto pieces = [&](std::size_t count, auto&& piece) {
                 executor.for_each(count, [&](std::size_t task, std::size_t worker) {
                     const Arena::Use inside(workers_[worker]->arena);
@@ -130,11 +131,13 @@ public:
             server_.abandon_round();
             if (store_.outside()) store_.outside()->abandon();
             for (std::size_t i = 0; i < plan.size(); ++i)
-                if (visits[i].sent) keep_spent(plan[i].client, visits[i].state);
+                if (visits[i].counted.sent && lives_here(plan[i].client)) keep_spent(plan[i].client, visits[i].state);
             write_held();
+            if (together) everywhere_ = ranks_.sum(store_.fingerprint());
             throw;
         }
         settle(plan, visits, report);
+        everywhere_ = ranks_.sum(store_.fingerprint());
         for (const auto& worker : workers_) worker->arena.hand_back();
         report.state = fingerprint();
         detail::take_remarks(executor, report.remarks);
@@ -166,6 +169,7 @@ public:
                       "tessera::Store: a policy must have `std::unique_ptr<Store> open(std::size_t clients) const`");
         detail::require(server_.round() == 0 && !store_.outside(),
                         "a federation is told once where its clients' states rest, and before its first round");
+        require_one_process(!ranks_.several());
         store_.keep_in(policy.open(size()));
     }
     // Shows the state of another federation of the same clients and model as it stands now, for example to serve it
@@ -175,11 +179,34 @@ public:
                         "a federation can mirror only one of the same clients and model");
         server_.restore(other.server_.state(), other.server_.round());
         store_ = other.store_;
+        ranks_ = other.ranks_;
+        everywhere_ = other.everywhere_;
         mirrors_ = true;
     }
 
+    // From now on this process is one of several, which all call this with the same federation (contracts/place.hpp)
+    // and share clients and work; the results do not change. Before round one, or before a restore.
+    void spread_over(std::shared_ptr<Place> place) {
+        detail::require(server_.round() == 0 && !ranks_.several(),
+                        "a federation is told once over which ranks it stands, before its first round");
+        require_one_process(!store_.outside());
+        ranks_ = Ranks(std::move(place));
+        ranks_.require_same(shape(), setup_->initial, data_);
+    }
+    const Ranks& ranks() const { return ranks_; }
+    bool lives_here(Id k) const { return ranks_.is_home_of(data_[k].key); }
+    bool unseen_here(std::size_t k) const { return ranks_.is_home_of(data_.unseen(k).key); }
+    // Called on all ranks: the state of a client that lives on one of them is on all, until the next one is brought.
+    void bring(Id k) const {
+        if (!ranks_.several()) return;
+        guest_.reset();
+        const auto all = ranks_.place().gather_all(lives_here(k) ? detail::encoded(client(k)) : Bytes{});
+        guest_.emplace(k, decode<ClientState>(all[ranks_.home_of(data_[k].key)]));
+    }
+
     const ServerState& server() const { return server_.state(); }
-    // IoError if it rests in a store and is not one that this method left on this model.
+    // IoError if it rests in a store and is not one that this method left on this model. Of several ranks, only where
+    // the client lives or was brought.
     ClientState client(Id k) const {
         Workspace<R> workspace;
         return state_of(k, workspace);
@@ -197,7 +224,7 @@ public:
         h.word(server_.round());
         hash_into(h, server_.state());
         Fingerprint all = h.finish();
-        return all += store_.fingerprint();
+        return all += ranks_.several() ? everywhere_ : store_.fingerprint();
     }
 
     // Calls use(client, received, workspace) with the client's end and a fresh download; nothing is kept.
@@ -215,7 +242,8 @@ public:
     }
 
     // The whole state as bytes, and back (checkpoint.hpp wraps them in a file). Of states in a store, where they lie:
-    // `saved` tells the store that the bytes are in a safe place, and it keeps what the last two of them need.
+    // `saved` tells the store that the bytes are in a safe place, and it keeps what the last two of them need. Several
+    // ranks all call these: rank 0 saves what one process would, and each takes its clients from that.
     void save(Bytes& out) const {
         put(out, static_cast<std::uint64_t>(server_.round()));
         put(out, server_.state());
@@ -224,13 +252,7 @@ public:
             put(out, in_a_store);
             return outside->save(out);
         }
-        put(out, static_cast<std::uint64_t>(store_.visited()));
-        if constexpr (ClientStore<ClientState>::keeps)
-            for (Id k = 0; k < store_.size(); ++k)
-                if (store_.visited(k)) {
-                    put(out, k);
-                    put(out, store_.view(k));
-                }
+        detail::put_states(out, ranks_, store_);
     }
     void saved() const {
         if (store_.outside()) store_.outside()->saved();
@@ -254,6 +276,7 @@ public:
             restore_clients(in, kept, round);
         }
         server_.restore(std::move(server), static_cast<std::size_t>(round));
+        everywhere_ = ranks_.sum(store_.fingerprint());
     }
     // Of the declarations behind save(): bytes of another method or model are refused by it.
     std::uint64_t shape() const {
@@ -268,37 +291,18 @@ public:
 private:
     static constexpr std::uint64_t in_a_store = ~std::uint64_t{};  // where the number of clients stands otherwise
 
-    struct Visit {
-        ClientState state;
-        Staged staged{};  // where the state is, if it rests in a store
-        bool sent = false;  // false: there was no visit, for it would have passed the client's budget
-        bool sound = true;
-        std::uint64_t bytes_up = 0, bytes_down = 0;
-        double formula_up = 0, formula_down = 0;
-        Tally tally;
-    };
+    using Visit = detail::Visit<ClientState>;
     struct Worker {
         explicit Worker(Arena& parent) : arena(parent) {}
         Arena arena;
         Workspace<R> workspace;
     };
 
-    template <class Message>
-    static constexpr bool nothing_travels = std::is_same_v<Message, Nothing>;
-    template <class Message>
-    static std::uint64_t framed(const Message& message) {
-        return nothing_travels<Message> ? 0 : io::frame_overhead + wire_size(message);
+    static void require_one_process(bool holds) {
+        detail::require(holds, "a store on disk is of one process; keep the states of several ranks in memory");
     }
-
     void prepare_workers(std::size_t count) {
         while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*arena_));
-    }
-
-    Vec<std::uint32_t> order_of(const Plan& plan, std::size_t workers) const {
-        Vec<std::uint64_t> work;
-        work.reserve(plan.size());
-        for (const auto& seat : plan) work.push_back(data_[seat.client].train.size());
-        return detail::long_first(work, workers);
     }
 
     // Who comes into a cohort that counts on secrecy must not follow from the seed, which stands in reports.
@@ -309,6 +313,9 @@ private:
 
     // A store is outside: what comes from there is judged.
     ClientState state_of(Id k, Workspace<R>& workspace) const {
+        if (guest_ && guest_->first == k) return guest_->second;
+        if (ClientStore<ClientState>::keeps && ranks_.several() && !lives_here(k))
+            throw Error("client " + std::to_string(k) + " lives on another rank; Federation::bring brings its state");
         auto state = store_[k];
         if (store_.outside() && store_.visited(k) && !keeps(k, state, workspace))
             throw IoError(store_.outside()->where(), not_left_by_this_method(k));
@@ -342,11 +349,13 @@ private:
             return store_.commit(round, all);
         }
         store_.clear();
-        for (auto& [k, state] : clients) store_.commit(k, std::move(state));
+        for (auto& [k, state] : clients)
+            if (lives_here(k)) store_.commit(k, std::move(state));
     }
 
     void visit(const Seat& seat, Visit& visit, Workspace<R>& workspace) {
-        Client<Me, M> client(*setup_, seat.client, data_[seat.client], state_of(seat.client, workspace));
+        Client<Me, M> client(*setup_, seat.client, data_[seat.client],
+                             visit.guest ? std::move(visit.state) : state_of(seat.client, workspace));
         try {
             if (!detail::over_budget(setup_->method, client.state(), seat.client))
                 exchange(seat, client, visit, workspace);
@@ -355,50 +364,58 @@ private:
             visit.state = client.take_state();
             throw;
         }
-        if (!visit.sent) server_.excuse(seat.client);
+        const auto& counted = visit.counted;
+        if (!counted.sent) server_.excuse(seat.client);
         visit.state = client.take_state();
-        if (!store_.outside() || settings().stateless || (visit.sent && !visit.sound)) return;
+        if (!store_.outside() || settings().stateless || (counted.sent && !counted.sound)) return;
         visit.staged = store_.stage(seat.client, visit.state);
         if constexpr (!detail::keeps_spent<Me>) visit.state = {};  // so memory holds those under way, not the cohort
     }
     void exchange(const Seat& seat, Client<Me, M>& client, Visit& visit, Workspace<R>& workspace) {
+        auto& counted = visit.counted;
         workspace.tally = {};
         auto down = server_.send(seat.client);
-        visit.bytes_down = framed(down);
-        visit.formula_down = formula_bytes(down);
+        counted.bytes_down = detail::framed(down);
+        counted.formula_down = formula_bytes(down);
         if (wire_) {
             const Bytes up = client.visit(server_.download(seat.client), workspace);
-            visit.sent = true;
-            visit.bytes_up = nothing_travels<Upload> ? 0 : up.size();
-            visit.formula_up = formula_bytes(io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload,
+            counted.sent = true;
+            counted.bytes_up = detail::nothing_travels<Upload> ? 0 : up.size();
+            counted.formula_up = formula_bytes(io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload,
                                                                         setup_->initial.size()));
             const auto verdict = seat.merged ? server_.receive(seat.client, up) : Verdict::accepted;
-            visit.sound = verdict == Verdict::accepted && client.sound();
+            counted.sound = verdict == Verdict::accepted && client.sound();
         } else {
             auto up = client.visit(std::move(down), server_.round(), workspace);
-            visit.sent = true;
-            visit.bytes_up = framed(up);
-            visit.formula_up = formula_bytes(up);
+            counted.sent = true;
+            counted.bytes_up = detail::framed(up);
+            counted.formula_up = formula_bytes(up);
             const auto verdict =
                 seat.merged ? server_.accept(seat.client, std::move(up), client.sound()) : Verdict::accepted;
-            visit.sound = verdict == Verdict::accepted && client.sound();
+            counted.sound = verdict == Verdict::accepted && client.sound();
         }
-        visit.tally = workspace.tally;
+        counted.tally = workspace.tally;
     }
     // Budgets end one by one, and rounds go on with those who have something left, until nobody has.
     void stop_if_nobody_can_go_on(const Plan& plan, const Vec<Visit>& visits) const {
         for (const auto& v : visits)
-            if (v.sent) return;
+            if (v.counted.sent) return;
         if (plan.empty()) return;
-        std::optional<Overdraft> last;
+        const Id last = plan.back().client;
         Vec<unsigned char> asked(size());
-        for (std::size_t i = 0; i < plan.size(); ++i) {
-            asked[plan[i].client] = 1;
-            last = detail::over_budget(setup_->method, visits[i].state, plan[i].client);
-        }
-        for (const auto& c : candidates_)
-            if (!asked[c.client] && !detail::over_budget(setup_->method, client(c.client), c.client)) return;
-        if (last) throw BudgetError(*last);
+        for (const auto& seat : plan) asked[seat.client] = 1;
+        const auto can_go_on = [&](const Candidate& c) {
+            return !asked[c.client] && lives_here(c.client) &&
+                   !detail::over_budget(setup_->method, client(c.client), c.client);
+        };
+        if (ranks_.any(std::ranges::any_of(candidates_, can_go_on))) return;
+        Vec<Overdraft> refused(plan.size());  // of the last seat, from where its client lives
+        bool over = false;
+        if (lives_here(last))
+            if (const auto overdraft = detail::over_budget(setup_->method, visits.back().state, last))
+                refused.back() = *overdraft, over = true;
+        ranks_.share(refused, [&](std::size_t i) { return lives_here(plan[i].client); });
+        if (ranks_.any(over)) throw BudgetError(refused.back());
     }
     // Sent is spent, whatever came of it.
     ClientState spent_of(Id client, ClientState& after) const {
@@ -423,7 +440,9 @@ private:
         }
     }
 
-    bool counts(const Visit& v, const Outcome& outcome) const { return !v.sent || (v.sound && outcome.counted); }
+    bool counts(const Visit& v, const Outcome& outcome) const {
+        return !v.counted.sent || (v.counted.sound && outcome.counted);
+    }
     // The last thing of a round that can fail.
     void write_states(const Plan& plan, Vec<Visit>& visits, const Outcome& outcome) {
         Vec<Staged> counted;
@@ -441,57 +460,28 @@ private:
 
     // Commits what the visits left, if the round counted, and adds them up, in the order of the plan.
     void settle(const Plan& plan, Vec<Visit>& visits, RoundReport& report) {
-        Tally tally;
-        for (std::size_t i = 0; i < plan.size(); ++i) {
-            auto& v = visits[i];
-            report.bytes_down += v.bytes_down;
-            report.formula_bytes_down += v.formula_down;
-            if (plan[i].merged) {
-                report.bytes_up += v.bytes_up;
-                report.formula_bytes_up += v.formula_up;
-            }
-            tally.loss += v.tally.loss;
-            tally.steps += v.tally.steps;
-            tally.examples += v.tally.examples;
-            tally.counted += v.tally.counted;
-            tally.forward_flops += v.tally.forward_flops;
-            report.over_budget += !v.sent;
-            report.diverged += !v.sound;
-            if (settings().stateless || store_.outside()) continue;
-            if (counts(v, report.outcome)) store_.commit(plan[i].client, std::move(v.state));
-            else keep_spent(plan[i].client, v.state);
-        }
-        report.trained = plan.size() - report.over_budget;
-        report.examples = tally.examples;
-        if (tally.steps > 0) report.train_loss = tally.loss / static_cast<double>(tally.steps);
+        const Tally tally = detail::add_up(plan, visits, report);
         if constexpr (CountedModel<M>)
             report.flops = 3 * (tally.forward_flops + setup_->model.forward_flops() *
                                                           static_cast<double>(tally.examples - tally.counted));
+        if (settings().stateless || store_.outside()) return;
+        for (std::size_t i = 0; i < plan.size(); ++i) {
+            if (!lives_here(plan[i].client)) continue;
+            if (counts(visits[i], report.outcome)) store_.commit(plan[i].client, std::move(visits[i].state));
+            else keep_spent(plan[i].client, visits[i].state);
+        }
     }
 
     ClientData set_aside() const { return {&data_.pool().examples(), data_.split().server}; }
 
-    void check_width(const ClientData& share, const std::string& who) const {
-        const std::size_t width = input_width(setup_->model);
-        detail::require(width == 0 || share.examples->width == width,
-                        who + " has examples of " + std::to_string(share.examples->width) +
-                            " numbers, the model reads " + std::to_string(width));
-    }
-    // Public data may have classes of its own: its labels are not read.
-    void check_classes(const ClientData& share, const std::string& who) const {
-        const std::size_t outputs = setup_->model.outputs() / positions(setup_->model);
-        detail::require(!share.examples->labels || share.examples->classes <= outputs,
-                        who + " has examples of " + std::to_string(share.examples->classes) +
-                            " classes, the model has " + std::to_string(outputs) + " outputs");
-    }
-    void accept(const Examples& examples, [[maybe_unused]] bool labelled) const {
-        if constexpr (JudgingModel<M>) setup_->model.accepts(examples, labelled);
-    }
     std::unique_ptr<Arena> arena_;
     data::FederatedDataset data_;
     std::unique_ptr<const Setup<Me, M>> setup_;
     Server<Me, M> server_;
     ClientStore<ClientState> store_;
+    Ranks ranks_;
+    Fingerprint everywhere_{};  // of the states on all ranks
+    mutable std::optional<std::pair<Id, ClientState>> guest_{};
     std::vector<Candidate> candidates_;
     std::vector<std::unique_ptr<Worker>> workers_;
     bool wire_ = false, mirrors_ = false;

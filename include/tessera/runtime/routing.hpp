@@ -45,6 +45,7 @@ std::vector<report::analysis::RoutedClient> routed_clients(const Federation<Me, 
             predict.shares(Batch<R>(*data.examples, data.test), Out<R>(q0));
             one.q0.assign(q0.begin(), q0.end());
         });
+    detail::know_everywhere(run, all);
     return all;
 }
 
@@ -62,6 +63,7 @@ report::analysis::RoutingCost routing_cost_of(const Federation<Me, M>& run) {
                                        .model_bytes_down = formula_bytes(initial),
                                        .model_bytes_up = formula_bytes(Up<R>{initial})};
     Workspace<R> workspace;
+    run.bring(0);
     run.at_client(0, workspace, [&](const auto& client, auto received, Workspace<R>& space) {
         cost.bytes_down = formula_bytes(received);
         cost.held = client.serve(std::move(received), run.rounds_done(), space).parameters().size();

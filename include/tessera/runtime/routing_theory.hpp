@@ -89,7 +89,7 @@ RoutingTheory routing_theory(const Federation<Me, M>& run, const TheorySettings&
     };
     std::vector<One> all(run.size());
     std::vector<Workspace<R>> workspaces(executor.concurrency());
-    executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
+    detail::for_each_at_home(run, executor, [&](std::size_t k, std::size_t worker) {
         const FlushDenormals flush;
         const auto data = run.data()[k];
         if (data.train.empty()) return;
@@ -115,6 +115,7 @@ RoutingTheory routing_theory(const Federation<Me, M>& run, const TheorySettings&
             all[k].q0 += share * share, all[k].q1 += (1 - share) * (1 - share), all[k].shares += 1;
         }
     });
+    detail::know_everywhere(run, all);
     const std::vector<SplitPoint<R>> points(run.size(), SplitPoint<R>{w_g, Coordinates::none(), Coordinates{}});
     RoutingTheory out;
     out.w_g = theory_constants(run, std::span<const SplitPoint<R>>(points), settings, executor);
@@ -173,7 +174,7 @@ report::PerClient<Which::global, When::after, S, Whom::all> evaluate_first_epoch
     detail::validate_all(executor);
     std::vector<report::ClientCount> counts(run.size());
     std::vector<Workspace<R>> workspaces(executor.concurrency());
-    executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
+    detail::for_each_at_home(run, executor, [&](std::size_t k, std::size_t worker) {
         const FlushDenormals flush;
         const auto data = run.data()[k];
         auto at = run.setup().context(data, static_cast<Id>(k), run.rounds_done(), workspaces[worker]);
@@ -182,6 +183,7 @@ report::PerClient<Which::global, When::after, S, Whom::all> evaluate_first_epoch
         counts[k] = detail::score(run.setup().model, static_cast<Id>(k), served.by(nn::Along::global), *data.examples,
                                   detail::examples_of(data, S));
     });
+    detail::know_everywhere(run, counts);
     return {report::On::local(), report::Pick::last(), std::move(stage), std::move(counts)};
 }
 

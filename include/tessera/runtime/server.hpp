@@ -34,6 +34,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/io/message.hpp>
 #include <tessera/runtime/cohort.hpp>
+#include <tessera/runtime/ranks.hpp>
 #include <tessera/runtime/setup.hpp>
 
 namespace tessera {
@@ -84,8 +85,9 @@ public:
     // Whether a state that came from outside may be this server's.
     bool holds(const State& state) const { return detail::holds_state<Me, R>(setup_->method, opened(), state); }
 
-    // `drawn` is cohort_of(sampler); what it leaves out is counted as if the worst were so.
-    void open_round(const Plan& plan, const Participation& drawn = {}) {
+    // `drawn` is cohort_of(sampler); what it leaves out is counted as if the worst were so. `shares`: of a round that
+    // several ranks take part in, each with a server of its own; it must last as long as the round.
+    void open_round(const Plan& plan, const Participation& drawn = {}, const Shares* shares = nullptr) {
         const std::unique_lock hold(*gate_);
         forget_round();
         if (position_of_.empty()) position_of_.assign(clients_, no_seat);
@@ -99,6 +101,7 @@ public:
         }
         seats_.assign(merged, Taken::waiting);
         cohort_ = drawn;
+        shares_ = shares;
         uploads_.resize(merged);
         begin_sum();
         open_ = true;
@@ -158,24 +161,14 @@ public:
         if (!open_) throw Error("close_round: no round is open; open_round comes first");
         const FlushDenormals flush;
         const Crew::Use use(crew);
+        if (shares_) meet();
         Outcome result = outcome_;
         result.merged = result.verdicts[0];
         result.counted = quorate();
         const bool folds = result.counted && (result.merged > 0 || hidden);
         State next;
         if (folds) {
-            next = state_;
-            if constexpr (streams) {
-                if (streaming()) {
-                    for (std::size_t p = 0; p < seats_.size(); ++p)
-                        if (seats_[p] != Taken::well) arrive(p);
-                    finish_sum(merger().fold, context(), next.w, sums_.total(), next.fold);
-                } else {
-                    merge_kept(next);
-                }
-            } else {
-                merge_kept(next);
-            }
+            next = shares_ ? shares_->ranks->of_first([&] { return folded(); }) : folded();
             result.counted = all_finite(next);
         }
         last(std::as_const(result));
@@ -209,8 +202,13 @@ private:
         seats_.clear();
         outcome_ = {};
         uploads_.clear();
+        shares_ = nullptr;
     }
-    bool streaming() const { return streams && !setup_->settings.keep_uploads; }
+    // A sum that is no plain struct stays in its process, so on several ranks such a fold has the rows.
+    bool streaming() const {
+        if constexpr (streams) return !setup_->settings.keep_uploads && (!shares_ || decltype(sums_)::crosses);
+        else return false;
+    }
 
     Verdict count(Verdict verdict) {
         __atomic_fetch_add(&outcome_.verdicts[static_cast<std::size_t>(verdict)], 1, __ATOMIC_RELAXED);
@@ -241,7 +239,7 @@ private:
         if (!good) return verdict;
         uploads_[position] = std::move(opened);
         if constexpr (streams)
-            if (streaming()) arrive(position);
+            if (streaming() && folds_here(position)) arrive(position);
         return Verdict::accepted;
     }
     void begin_sum() {
@@ -267,6 +265,65 @@ private:
             lift_rows<M>(fold, Rows<R>(rows.data(), count), state_.w, sum, setup_->model.layout());
         for (std::size_t i = 0; i < count; ++i) uploads_[first + i] = {};
         sums_.arrive(fold, group, std::move(sum));
+    }
+    // Where a position is added up.
+    std::size_t folder(std::size_t position) const {
+        return streaming() ? shares_->trains[position / side_by_side * side_by_side] : 0;
+    }
+    bool folds_here(std::size_t position) const { return !shares_ || folder(position) == shares_->rank(); }
+    // All ranks learn what became of all seats, and uploads and sums go where they are added up.
+    void meet() {
+        Place& place = shares_->ranks->place();
+        const std::size_t me = shares_->rank();
+        const auto& trains = shares_->trains;
+        Bytes mine;
+        put(mine, outcome_.verdicts);
+        for (std::size_t p = 0; p < seats_.size(); ++p)
+            if (trains[p] == me) put(mine, seats_[p]);
+        const auto all = place.gather_all(mine);
+        Vec<Reader> told;
+        outcome_ = {};
+        for (const auto& one : all) {
+            decltype(outcome_.verdicts) verdicts{};
+            get(told.emplace_back(std::span<const std::byte>(one)), verdicts);
+            for (std::size_t v = 0; v < verdicts.size(); ++v) outcome_.verdicts[v] += verdicts[v];
+        }
+        for (std::size_t p = 0; p < seats_.size(); ++p) get(told[trains[p]], seats_[p]);
+
+        std::vector<Bytes> outgoing(all.size());
+        const auto travels = [&](std::size_t p) { return seats_[p] == Taken::well && folder(p) != trains[p]; };
+        for (std::size_t p = 0; p < seats_.size(); ++p)
+            if (travels(p) && trains[p] == me) {
+                put(outgoing[folder(p)], uploads_[p]);
+                uploads_[p] = {};
+            }
+        const auto incoming = place.exchange(std::move(outgoing));
+        Vec<Reader> from;
+        for (const auto& one : incoming) from.emplace_back(std::span<const std::byte>(one));
+        for (std::size_t p = 0; p < seats_.size(); ++p)
+            if (travels(p) && folder(p) == me) get(from[trains[p]], uploads_[p]);
+
+        if constexpr (streams)
+            if (streaming()) {
+                for (std::size_t p = 0; p < seats_.size(); ++p)
+                    if (folder(p) == me && !(trains[p] == me && seats_[p] == Taken::well)) arrive(p);
+                if constexpr (decltype(sums_)::crosses)
+                    sums_.cross(merger().fold, place, [&](std::size_t group) { return folder(group * side_by_side); });
+            }
+    }
+    // The state after the round, alone or on rank 0.
+    State folded() {
+        State next = state_;
+        if constexpr (streams)
+            if (streaming()) {
+                if (!shares_)
+                    for (std::size_t p = 0; p < seats_.size(); ++p)
+                        if (seats_[p] != Taken::well) arrive(p);
+                finish_sum(merger().fold, context(), next.w, sums_.total(), next.fold);
+                return next;
+            }
+        merge_kept(next);
+        return next;
     }
     // 7 of 100 meet a quorum of 0.07, which 0.07 * 100 > 7 would deny. An empty plan asks for nobody.
     bool quorate() const {
@@ -315,6 +372,7 @@ private:
     Vec<Id> seated_;
     Vec<Taken> seats_;  // of the merged clients, in the plan's order
     Participation cohort_;
+    const Shares* shares_ = nullptr;
     Vec<Merged> uploads_;
     Vec<std::uint32_t> arrived_;  // by group of neighbours, while they are added up as they come
     typename SumsOf<detail::merger_t<Me>, streams>::type sums_;

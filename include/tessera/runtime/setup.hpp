@@ -120,6 +120,26 @@ consteval bool method_fits() {
     return true;
 }
 
+template <class M>
+void check_width(const M& model, const ClientData& share, const std::string& who) {
+    const std::size_t width = input_width(model);
+    require(width == 0 || share.examples->width == width,
+            who + " has examples of " + std::to_string(share.examples->width) + " numbers, the model reads " +
+                std::to_string(width));
+}
+// Public data may have classes of its own: its labels are not read.
+template <class M>
+void check_classes(const M& model, const ClientData& share, const std::string& who) {
+    const std::size_t outputs = model.outputs() / positions(model);
+    require(!share.examples->labels || share.examples->classes <= outputs,
+            who + " has examples of " + std::to_string(share.examples->classes) + " classes, the model has " +
+                std::to_string(outputs) + " outputs");
+}
+template <class M>
+void accept(const M& model, const Examples& examples, [[maybe_unused]] bool labelled) {
+    if constexpr (JudgingModel<M>) model.accepts(examples, labelled);
+}
+
 }  // namespace detail
 
 // Must outlive the endpoints made from it.

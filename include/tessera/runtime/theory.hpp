@@ -26,6 +26,7 @@
 #include <tessera/core/scope.hpp>
 #include <tessera/exec/serial.hpp>
 #include <tessera/report/extra.hpp>
+#include <tessera/runtime/at_home.hpp>
 #include <tessera/runtime/federation.hpp>
 
 namespace tessera {
@@ -207,7 +208,7 @@ SplitPoint<real<M>> split_point(const Federation<Me, M>& run, Id k) {
     return point;
 }
 
-// points[k] is where client k stands; clients without training data are skipped.
+// points[k] is where client k stands, where it lives; clients without training data are skipped.
 template <class Me, class M, Executor E = exec::Serial>
 TheoryConstants theory_constants(const Federation<Me, M>& run, std::span<const SplitPoint<real<M>>> points,
                                  const TheorySettings& settings = {}, const E& executor = {}) {
@@ -217,7 +218,7 @@ TheoryConstants theory_constants(const Federation<Me, M>& run, std::span<const S
     std::vector<detail::ClientConstants<R>> all(run.size());
     detail::validate_all(executor);
     std::vector<Workspace<R>> workspaces(executor.concurrency());
-    executor.for_each(run.size(), [&](std::size_t k, std::size_t worker) {
+    detail::for_each_at_home(run, executor, [&](std::size_t k, std::size_t worker) {
         const FlushDenormals flush;
         const auto data = run.data()[k];
         if (data.train.empty()) return;
@@ -225,6 +226,7 @@ TheoryConstants theory_constants(const Federation<Me, M>& run, std::span<const S
         const Key start = Key{settings.seed}(purpose::noise)(data.key);
         all[k] = detail::constants_at(at, points[k], start, settings.power_steps);
     });
+    detail::know_everywhere(run, all);
     TheoryConstants out;
     Vec<double> mean(run.setup().initial.size(), 0.0);
     for (const auto& one : all) {
@@ -256,7 +258,10 @@ template <class Me, class M, Executor E = exec::Serial>
 TheoryConstants theory_constants(const Federation<Me, M>& run, const TheorySettings& settings = {},
                                  const E& executor = {}) {
     std::vector<SplitPoint<real<M>>> points;
-    for (Id k = 0; k < run.size(); ++k) points.push_back(split_point(run, k));
+    const auto& own = run.setup().method.own;
+    for (Id k = 0; k < run.size(); ++k)  // of a client of another rank, only what is common is asked for here
+        points.push_back(run.lives_here(k) ? split_point(run, k)
+                                           : SplitPoint<real<M>>{{}, Coordinates::none(), off(own, run.setup().model)});
     return theory_constants(run, std::span<const SplitPoint<real<M>>>(points), settings, executor);
 }
 

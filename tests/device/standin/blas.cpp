@@ -60,6 +60,7 @@ struct Matrix {
 extern "C" {
 
 const char* cublasGetStatusString(cublasStatus_t s) {
+    const auto hold = standin::alone();
     switch (s) {
         case CUBLAS_STATUS_SUCCESS: return "success";
         case CUBLAS_STATUS_NOT_INITIALIZED: return "the library was not initialized";
@@ -69,24 +70,29 @@ const char* cublasGetStatusString(cublasStatus_t s) {
     }
 }
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
+    const auto hold = standin::alone();
     if (machine().alive()) return CUBLAS_STATUS_NOT_INITIALIZED;
     machine().handles.insert(*handle = new cublasContext);
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
+    const auto hold = standin::alone();
     if (machine().handles.erase(handle) == 0) return CUBLAS_STATUS_NOT_INITIALIZED;
     delete handle;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
+    const auto hold = standin::alone();
     handle->stream = stream;  // (this takes the workspace back, as in cuBLAS: set it afterwards)
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void* workspace, size_t bytes) {
+    const auto hold = standin::alone();
     const bool fits = machine().holds(workspace, bytes) && reinterpret_cast<std::uintptr_t>(workspace) % 256 == 0;
     return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t math) {
+    const auto hold = standin::alone();
     handle->math = math;
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -94,6 +100,7 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
                                           const void* alpha, const void* a, cudaDataType at, int lda, long long sa, const void* b,
                                           cudaDataType bt, int ldb, long long sb, const void* beta, void* c, cudaDataType ct,
                                           int ldc, long long sc, int count, cublasComputeType_t compute, cublasGemmAlgo_t) {
+    const auto hold = standin::alone();
     auto& machine = standin::machine();
     if (!machine.handles.contains(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
     if (at != CUDA_R_32F || bt != CUDA_R_32F || ct != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct Block {
     std::size_t asked = 0;  // bytes
     char* pages = nullptr;
     std::size_t length = 0;  // of the pages, with a guard page behind them
+    bool doubles = false;    // a kernel has it as such: half of one may look like a float that nobody wrote
 };
 
 struct Countdown {
@@ -44,6 +46,7 @@ struct Machine {
     std::set<cudaStream_t> streams;
     std::set<const void*> handles;
     std::vector<std::string> faults;
+    std::map<std::string, std::size_t> kernels;  // by name
     cudaError_t broken = cudaSuccess;  // sticky, as of a device
     bool present = true;
     std::size_t room = std::size_t{1} << 32, in_use = 0, most = 0, work = 0, products = 0, sparse = 0;
@@ -52,6 +55,7 @@ struct Machine {
     // Whether all of these bytes are of one allocation.
     bool holds(const void* p, std::size_t bytes) const;
     bool touches(const void* p) const { return holds(p, 1); }
+    Block* block_of(const void* p);
     void open(bool yes);
     // Wrong while work runs: everything from here on fails, as it does after a bad access on a device.
     void wrong(const std::string& what) {
@@ -64,6 +68,9 @@ struct Machine {
 };
 
 Machine& machine();
+
+// The entry points may be called from any threads, as NVIDIA's may. A name, so that it lives to the end of the block.
+std::unique_lock<std::recursive_mutex> alone();
 
 // Nobody wrote this number: memory is born so, and no arithmetic makes this NaN.
 bool unwritten(const float* p);

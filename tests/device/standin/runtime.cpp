@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -15,7 +16,7 @@
 namespace standin {
 
 namespace {
-constexpr std::size_t page = 4096, aligned = 256;
+constexpr std::size_t page = 4096, aligned = 256, large = std::size_t{32} << 20;
 std::size_t rounded(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 constexpr unsigned char canary = 0xA5;
 
@@ -38,6 +39,11 @@ Machine& machine() {
     return one;
 }
 
+std::unique_lock<std::recursive_mutex> alone() {
+    static std::recursive_mutex lock;
+    return std::unique_lock(lock);
+}
+
 bool unwritten(const float* p) {
     std::uint32_t bits;
     std::memcpy(&bits, p, sizeof bits);
@@ -50,6 +56,10 @@ bool Machine::holds(const void* p, std::size_t bytes) const {
     if (next == blocks.begin()) return false;
     --next;
     return at + bytes <= next->first + next->second.asked;
+}
+Block* Machine::block_of(const void* p) {
+    if (!touches(p)) return nullptr;
+    return &std::prev(blocks.upper_bound(const_cast<char*>(static_cast<const char*>(p))))->second;
 }
 void Machine::open(bool yes) {
     for (const auto& [at, b] : blocks) mprotect(b.pages, b.length - page, yes ? PROT_READ | PROT_WRITE : PROT_NONE);
@@ -104,7 +114,14 @@ std::size_t work_done() { return machine().work; }
 std::size_t products() { return machine().products; }
 std::size_t sparse_products() { return machine().sparse; }
 
-int enqueue(void* stream, const char* name, std::vector<const void*> pointers, std::function<void()> work) {
+std::size_t launches(const std::string& kernel) { return machine().kernels[kernel]; }
+
+int enqueue(void* stream, const char* name, std::vector<const void*> pointers, const std::vector<const void*>& doubles,
+            std::function<void()> work) {
+    const auto hold = alone();
+    ++machine().kernels[name];
+    for (const void* p : doubles)
+        if (Block* const b = machine().block_of(p)) b->doubles = true;
     return machine().put(static_cast<cudaStream_t>(stream), [=, pointers = std::move(pointers)] {
         for (const void* p : pointers)
             if (!machine().touches(p)) return machine().wrong(std::string(name) + " was given a pointer that is not the device's");
@@ -119,11 +136,16 @@ using standin::machine;
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
+    const auto hold = standin::alone();
     *count = machine().present ? 1 : 0;
     return machine().alive();
 }
-cudaError_t cudaGetLastError() { return machine().broken; }
+cudaError_t cudaGetLastError() {
+    const auto hold = standin::alone();
+    return machine().broken;
+}
 const char* cudaGetErrorString(cudaError_t e) {
+    const auto hold = standin::alone();
     switch (e) {
         case cudaSuccess: return "no error";
         case cudaErrorMemoryAllocation: return "out of memory";
@@ -135,6 +157,7 @@ const char* cudaGetErrorString(cudaError_t e) {
     }
 }
 cudaError_t cudaMalloc(void** p, size_t bytes) {
+    const auto hold = standin::alone();
     auto& m = machine();
     *p = nullptr;
     if (const auto e = m.alive()) return e;
@@ -147,7 +170,8 @@ cudaError_t cudaMalloc(void** p, size_t bytes) {
     char* const begin = static_cast<char*>(pages);
     mprotect(begin, length - standin::page, PROT_READ | PROT_WRITE);
     char* const at = begin + (length - standin::page) - body;
-    std::memset(at, 0xFF, bytes);
+    // As large as the workspace of cuBLAS, which nobody here reads: filling that took most of the time of the tests.
+    std::memset(at, 0xFF, bytes < standin::large ? bytes : 0);
     std::memset(at + bytes, standin::canary, body - bytes);
     mprotect(begin, length - standin::page, PROT_NONE);
     m.blocks[at] = {bytes, begin, length};
@@ -157,6 +181,7 @@ cudaError_t cudaMalloc(void** p, size_t bytes) {
     return cudaSuccess;
 }
 cudaError_t cudaFree(void* p) {
+    const auto hold = standin::alone();
     auto& m = machine();
     if (!p) return cudaSuccess;
     const auto it = m.blocks.find(static_cast<char*>(p));
@@ -168,6 +193,7 @@ cudaError_t cudaFree(void* p) {
     return m.broken;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    const auto hold = standin::alone();
     auto& m = machine();
     if (bytes == 0) return m.alive();
     const bool up = kind == cudaMemcpyHostToDevice, down = kind == cudaMemcpyDeviceToHost;
@@ -190,8 +216,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
         std::memset(to, 0xFF, bytes);  // not there yet
         return m.put(stream, [=, &m] {
             if (!m.holds(from, bytes)) return m.wrong("a copy from the device goes beyond an allocation");
-            for (std::size_t j = 0; j + 4 <= bytes; j += 4) {
-                if (!standin::unwritten(reinterpret_cast<const float*>(static_cast<const char*>(from) + j))) continue;
+            const std::size_t each = m.block_of(from)->doubles ? 8 : 4;
+            for (std::size_t j = 0; j + each <= bytes; j += each) {
+                const auto* const at = reinterpret_cast<const float*>(static_cast<const char*>(from) + j);
+                if (!standin::unwritten(at) || !standin::unwritten(at + each / 4 - 1)) continue;
                 return m.wrong("a copy from the device reads numbers that nobody wrote");
             }
             std::memcpy(to, from, bytes);
@@ -205,6 +233,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
     });
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+    const auto hold = standin::alone();
     auto& m = machine();
     return m.put(stream, [=, &m] {
         if (!m.holds(to, bytes)) return m.wrong("a fill goes beyond an allocation");
@@ -212,17 +241,22 @@ cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stre
     });
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+    const auto hold = standin::alone();
     auto& m = machine();
     if (const auto e = m.alive()) return e;
     m.streams.insert(*stream = new CUstream_st);
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    const auto hold = standin::alone();
     auto& m = machine();
     if (m.streams.erase(stream) == 0) return cudaErrorInvalidResourceHandle;
     delete stream;
     return m.broken;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return machine().run(stream); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    const auto hold = standin::alone();
+    return machine().run(stream);
+}
 
 }  // extern "C"

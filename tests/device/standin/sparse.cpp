@@ -85,36 +85,43 @@ cusparseStatus_t done(cudaError_t e) { return e == cudaSuccess ? CUSPARSE_STATUS
 extern "C" {
 
 const char* cusparseGetErrorString(cusparseStatus_t s) {
+    const auto hold = standin::alone();
     return s == CUSPARSE_STATUS_SUCCESS ? "success" : s == CUSPARSE_STATUS_INVALID_VALUE ? "invalid value" : "an error of the stand-in";
 }
 cusparseStatus_t cusparseCreate(cusparseHandle_t* handle) {
+    const auto hold = standin::alone();
     if (machine().alive()) return CUSPARSE_STATUS_NOT_INITIALIZED;
     machine().handles.insert(*handle = new cusparseContext);
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseDestroy(cusparseHandle_t handle) {
+    const auto hold = standin::alone();
     if (machine().handles.erase(handle) == 0) return CUSPARSE_STATUS_NOT_INITIALIZED;
     delete handle;
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream) {
+    const auto hold = standin::alone();
     handle->stream = stream;
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t* d, int64_t rows, int64_t columns, int64_t entries, void* offsets, void* places,
                                    void* values, cusparseIndexType_t of, cusparseIndexType_t in, cusparseIndexBase_t base,
                                    cudaDataType type) {
+    const auto hold = standin::alone();
     if (of != CUSPARSE_INDEX_32I || in != CUSPARSE_INDEX_32I || base != CUSPARSE_INDEX_BASE_ZERO || type != CUDA_R_32F)
         return CUSPARSE_STATUS_NOT_SUPPORTED;
     *d = new Sparse{rows, columns, entries, static_cast<int*>(offsets), static_cast<int*>(places), static_cast<float*>(values)};
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseDestroySpMat(cusparseConstSpMatDescr_t d) {
+    const auto hold = standin::alone();
     delete d;
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseCreateDnMat(cusparseDnMatDescr_t* d, int64_t rows, int64_t columns, int64_t ld, void* at, cudaDataType type,
                                      cusparseOrder_t order) {
+    const auto hold = standin::alone();
     const bool by_rows = order == CUSPARSE_ORDER_ROW;
     if (type != CUDA_R_32F) return CUSPARSE_STATUS_NOT_SUPPORTED;
     if (ld < (by_rows ? columns : rows)) {
@@ -125,18 +132,21 @@ cusparseStatus_t cusparseCreateDnMat(cusparseDnMatDescr_t* d, int64_t rows, int6
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseDestroyDnMat(cusparseConstDnMatDescr_t d) {
+    const auto hold = standin::alone();
     delete d;
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t, const void*, cusparseConstSpMatDescr_t,
                                          cusparseConstDnMatDescr_t, const void*, cusparseDnMatDescr_t, cudaDataType,
                                          cusparseSpMMAlg_t, size_t* bytes) {
+    const auto hold = standin::alone();
     *bytes = 64;
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t oa, cusparseOperation_t ob, const void* alpha,
                               cusparseConstSpMatDescr_t a, cusparseConstDnMatDescr_t b, const void* beta, cusparseDnMatDescr_t c,
                               cudaDataType, cusparseSpMMAlg_t, void* buffer) {
+    const auto hold = standin::alone();
     if (oa != CUSPARSE_OPERATION_NON_TRANSPOSE || ob != CUSPARSE_OPERATION_NON_TRANSPOSE) return CUSPARSE_STATUS_NOT_SUPPORTED;
     if (a->columns != b->rows || a->rows != c->rows || b->columns != c->columns) {
         machine().faults.push_back("the sizes of a sparse product do not fit");
@@ -160,12 +170,14 @@ cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t oa, c
 cusparseStatus_t cusparseSDDMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t, const void*,
                                           cusparseConstDnMatDescr_t, cusparseConstDnMatDescr_t, const void*, cusparseSpMatDescr_t,
                                           cudaDataType, cusparseSDDMMAlg_t, size_t* bytes) {
+    const auto hold = standin::alone();
     *bytes = 64;
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseSDDMM(cusparseHandle_t handle, cusparseOperation_t oa, cusparseOperation_t ob, const void* alpha,
                                cusparseConstDnMatDescr_t a, cusparseConstDnMatDescr_t b, const void* beta, cusparseSpMatDescr_t c,
                                cudaDataType, cusparseSDDMMAlg_t, void* buffer) {
+    const auto hold = standin::alone();
     const bool turned = oa == CUSPARSE_OPERATION_TRANSPOSE;
     if (ob != CUSPARSE_OPERATION_NON_TRANSPOSE) return CUSPARSE_STATUS_NOT_SUPPORTED;
     if ((turned ? a->columns : a->rows) != c->rows || (turned ? a->rows : a->columns) != b->rows || b->columns != c->columns) {

@@ -38,21 +38,31 @@ std::size_t most_in_use();  // at any time
 std::size_t work_done();    // pieces of work: kernels, products, copies
 std::size_t products();     // of these, calls of cuBLAS
 std::size_t sparse_products();
+std::size_t launches(const std::string& kernel);  // of a kernel of the .cu
 
-// Something that runs on a stream, and the device pointers that it is given. What it returns is a CUDA error.
-int enqueue(void* stream, const char* name, std::vector<const void*> pointers, std::function<void()> work);
+// Something that runs on a stream, and the device pointers that it is given, those of doubles once more. What it returns is a
+// CUDA error.
+int enqueue(void* stream, const char* name, std::vector<const void*> pointers, const std::vector<const void*>& doubles,
+            std::function<void()> work);
 
 // A kernel of the .cu, compiled as C++.
 template <class Kernel, class... Arguments>
 int launch(void* stream, const char* name, Kernel kernel, long long n, Arguments... arguments) {
-    std::vector<const void*> pointers;
+    std::vector<const void*> pointers, doubles;
     const auto note = [&](auto a) {
         if constexpr (std::is_pointer_v<decltype(a)>) {
-            if (a) pointers.push_back(a);
+            if (!a) return;
+            pointers.push_back(a);
+            if constexpr (std::is_convertible_v<decltype(a), const double*>) doubles.push_back(a);
+        } else if constexpr (requires { a.x, a.masks; }) {  // rows of a mean
+            for (const void* p : a.x)
+                if (p) pointers.push_back(p);
+            for (const void* p : a.masks)
+                if (p) pointers.push_back(p);
         }
     };
     (note(arguments), ...);
-    return enqueue(stream, name, std::move(pointers), [=] { kernel(n, arguments...); });
+    return enqueue(stream, name, std::move(pointers), doubles, [=] { kernel(n, arguments...); });
 }
 
 }  // namespace standin

@@ -53,10 +53,14 @@ struct TowerShape {
     void add_segments(std::string_view prefix, Vec<Segment>& to) const {
         const std::size_t offset = to.empty() ? 0 : to.back().end();
         each_layer([&](const std::string& name, std::size_t from, std::size_t out, std::size_t at) {
-            const std::string full = std::string(prefix) + "." + name;
-            to.push_back({.name = Name(full + ".weight"), .part = Part::router, .offset = offset + at,
+            const auto full = [&](std::string_view end) {  // no strings: every visit asks for its segments
+                Name all(prefix);
+                all.append("."), all.append(name), all.append(end);
+                return all;
+            };
+            to.push_back({.name = full(".weight"), .part = Part::router, .offset = offset + at,
                           .shape = {out, from, 1, 1}, .rank = 2, .fan_in = from});
-            to.push_back({.name = Name(full + ".bias"), .part = Part::router, .offset = offset + at + out * from,
+            to.push_back({.name = full(".bias"), .part = Part::router, .offset = offset + at + out * from,
                           .shape = {out, 1, 1, 1}, .rank = 1, .fan_in = from});
         });
     }

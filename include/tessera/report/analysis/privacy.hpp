@@ -19,6 +19,7 @@ struct PrivacyStatement {
     std::vector<double> epsilon;  // of each client
     double delta = 1e-5;
     std::string adjacency, sampling, conversion, noise, personal;
+    bool of_clients = false;  // whether it is whole clients that are hidden, or single examples
 };
 
 // The q-quantile of sorted values: the smallest that is not below a share q of them.
@@ -33,10 +34,15 @@ inline Extra privacy_table(const PrivacyStatement& s) {
     std::sort(sorted.begin(), sorted.end());
     double mean = 0;
     for (const double e : sorted) mean += e / static_cast<double>(sorted.size());
+    const char* of_examples = "Epsilon of what each client has released so far, by Renyi accounting. The sizes of the "
+                              "clients' data, and the losses and accuracies in this report, are not covered by it.";
+    const char* of_clients = "Epsilon of what the server has made of each client's uploads so far, by Renyi "
+                             "accounting. The server sees uploads as they are; losses and accuracies in this report "
+                             "are not covered either.";
     Extra out{.id = "privacy",
-              .title = "Differential privacy of single examples",
-              .caption = "Epsilon of what each client has released so far, by Renyi accounting. The sizes of the "
-                         "clients' data, and the losses and accuracies in this report, are not covered by it.",
+              .title = s.of_clients ? "Differential privacy of whole clients"
+                                    : "Differential privacy of single examples",
+              .caption = s.of_clients ? of_clients : of_examples,
               .kind = Kind::table,
               .series = {{.name = "value"}}};
     const auto number = [&](const std::string& name, double value) {
@@ -59,7 +65,7 @@ inline Extra privacy_table(const PrivacyStatement& s) {
     number("delta", s.delta);
     number("clients", static_cast<double>(sorted.size()));
     words("neighbours", s.adjacency);
-    words("examples are drawn as", s.sampling);
+    words(s.of_clients ? "clients are drawn as" : "examples are drawn as", s.sampling);
     words("conversion", s.conversion);
     words("noise", s.noise);
     words("personal models", s.personal);

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// What a round on several ranks costs, for scripts/place: lines of JSON from rank 0.
+//
+//   place carry                             a message there and back, and many bytes one way, between two ranks
+//   place rounds METHOD CLIENTS SEATS       fedavg or ditto on MCLR (7,850 floats), sizes log-normal with sigma 1
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <tessera/core/clock.hpp>
+#include <tessera/method/ditto.hpp>
+#include <tessera/method/fedavg.hpp>
+#include <tessera/nn/zoo.hpp>
+#include <tessera/place/mpi.hpp>
+#include <tessera/runtime/federation.hpp>
+#include <tessera/sample/uniform.hpp>
+
+using namespace tessera;
+
+namespace {
+
+using Net = nn::Mclr<784, 10>;
+
+double median(std::vector<double> all) {
+    std::ranges::sort(all);
+    return all[all.size() / 2];
+}
+
+data::FederatedDataset skewed(std::size_t clients) {
+    constexpr std::size_t pool = 2000;
+    Stream draw(Key{3});
+    std::vector<float> rows(pool * 784);
+    std::vector<std::int32_t> labels(pool);
+    for (float& each : rows) each = static_cast<float>(draw.uniform());
+    for (auto& each : labels) each = static_cast<std::int32_t>(draw.below(10));
+    data::Split split;
+    for (std::size_t k = 0; k < clients; ++k) {
+        data::Share share;
+        share.key = 100 + k;
+        const auto size = static_cast<std::size_t>(std::clamp(60 * std::exp(draw.normal() - 0.5), 1.0, 1000.0));
+        for (std::size_t i = 0; i < size; ++i) share.train.push_back(static_cast<Index>(draw.below(pool)));
+        split.clients.push_back(std::move(share));
+    }
+    return {data::Dataset::own(std::move(rows), std::move(labels), 10), std::move(split)};
+}
+
+void carry(place::Mpi& all) {
+    if (all.ranks() != 2) throw Error("carry is of two ranks");
+    const std::size_t other = 1 - all.rank();
+    const auto there_and_back = [&](std::size_t size, std::size_t times) {
+        std::vector<double> seconds;
+        for (std::size_t i = 0; i < times; ++i) {
+            const double begin = clock_seconds();
+            if (all.rank() == 0) all.send(other, Bytes(size)), all.receive(other);
+            else all.receive(other), all.send(other, Bytes(8));
+            seconds.push_back(clock_seconds() - begin);
+        }
+        return median(seconds);
+    };
+    const double small = there_and_back(8, 2000) / 2, large = there_and_back(4 << 20, 50);
+    if (all.rank() == 0)
+        std::printf("{\"what\": \"carry\", \"latency_us\": %.2f, \"GB_per_s\": %.3f}\n", 1e6 * small,
+                    (4 << 20) / (large - small) / 1e9);
+}
+
+template <class Me>
+void rounds(const std::shared_ptr<place::Mpi>& all, const char* name, Me method, std::size_t clients, std::size_t seats) {
+    constexpr std::size_t warm = 3, timed = 15;
+    Federation<Me, Net> run(Net{}, skewed(clients), std::move(method), {.seed = 1, .batch = 20});
+    run.spread_over(all);
+    const sample::Uniform sampler{seats};
+    run.run(warm, sampler);
+    const auto before = all->sent();
+    std::vector<double> seconds;
+    for (std::size_t i = 0; i < timed; ++i) seconds.push_back(run.round(sampler).seconds);
+    const auto after = all->sent();
+    Bytes mine;
+    put(mine, after.messages - before.messages);
+    put(mine, after.bytes - before.bytes);
+    std::uint64_t messages = 0, bytes = 0, most = 0;
+    for (const auto& one : all->gather_all(mine)) {
+        Reader in(one);
+        std::uint64_t m = 0, b = 0;
+        get(in, m), get(in, b);
+        messages += m, bytes += b, most = std::max(most, b);
+    }
+    if (all->rank() == 0)
+        std::printf("{\"what\": \"rounds\", \"method\": \"%s\", \"ranks\": %zu, \"clients\": %zu, \"seats\": %zu, \"ms\": %.3f, "
+                    "\"least_ms\": %.3f, \"messages\": %.1f, \"MB\": %.4f, \"most_MB_of_a_rank\": %.4f, \"state\": \"%s\"}\n",
+                    name, all->ranks(), clients, seats, 1e3 * median(seconds),
+                    1e3 * *std::ranges::min_element(seconds), static_cast<double>(messages) / timed,
+                    static_cast<double>(bytes) / timed / 1e6, static_cast<double>(most) / timed / 1e6,
+                    run.fingerprint().hex().c_str());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const place::MpiProgram program(argc, argv);
+    const auto all = place::Mpi::world();
+    const std::string what = argc > 1 ? argv[1] : "";
+    if (what == "carry") {
+        carry(*all);
+    } else if (what == "rounds" && argc == 5) {
+        const std::size_t clients = std::strtoul(argv[3], nullptr, 10), seats = std::strtoul(argv[4], nullptr, 10);
+        if (argv[2] == std::string("ditto")) rounds(all, "ditto", Ditto<>{}, clients, seats);
+        else rounds(all, "fedavg", FedAvg<>{}, clients, seats);
+    } else {
+        std::fprintf(stderr, "place carry, or place rounds METHOD CLIENTS SEATS\n");
+        return 2;
+    }
+}
