@@ -256,10 +256,11 @@ protected:
 
     ClientCounts(On on, Pick pick, std::string stage, std::vector<ClientCount> counts)
         : on_(std::move(on)), pick_(pick), stage_(std::move(stage)), counts_(std::move(counts)) {
-        const auto number = [](const ClientCount& count) { return count.client; };
-        std::ranges::sort(counts_, {}, number);
-        tessera::detail::require(std::ranges::adjacent_find(counts_, {}, number) == counts_.end(),
-                                 "evaluation: a client is counted twice");
+        std::sort(counts_.begin(), counts_.end(),
+                  [](const ClientCount& a, const ClientCount& b) { return a.client < b.client; });
+        for (std::size_t k = 1; k < counts_.size(); ++k)
+            tessera::detail::require(counts_[k].client != counts_[k - 1].client,
+                                     "evaluation: a client is counted twice");
         std::erase_if(counts_, [](const ClientCount& count) { return count.n == 0; });
         for (const auto& count : counts_)
             tessera::detail::require(count.correct >= 0 && count.correct <= static_cast<double>(count.n),

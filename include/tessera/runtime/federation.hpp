@@ -93,7 +93,7 @@ public:
         const Participation drawn = cohort_of(sampler);
         guest_.reset();
         const Plan plan = ranks_.of_first([&] { return sampler.plan(plan_key(drawn), server_.round(), candidates_); });
-        const auto shares = Shares::of(ranks_, plan, data_);
+        const auto shares = apart_.shares ? apart_.shares(ranks_, plan, data_) : std::nullopt;
         prepare_workers(executor.concurrency());
 
         RoundReport report{.round = server_.round()};
@@ -101,7 +101,7 @@ public:
         if (store_.outside()) store_.outside()->begin();
         server_.open_round(plan, drawn, shares ? &*shares : nullptr);
         Vec<Visit> visits(plan.size());
-        if (shares) detail::lend_states(*shares, plan, store_, visits);
+        if (shares) apart_.lend(*shares, plan, store_, visits);
         const auto order = detail::seats_in_order(plan, shares, data_, executor.concurrency());
         bool together = false;  // what is thrown is thrown on all ranks
         try {
@@ -111,7 +111,7 @@ public:
                     visit(plan[order[task]], visits[order[task]], workers_[worker]->workspace);
                 });
             });
-            if (shares) detail::bring_home(*shares, !settings().stateless || detail::keeps_spent<Me>, visits);
+            if (shares) apart_.bring_home(*shares, !settings().stateless || detail::keeps_spent<Me>, visits);
             together = true;
             ranks_.agree(failed);
             stop_if_nobody_can_go_on(plan, visits);
@@ -159,7 +159,7 @@ public:
     }
 
     // From now on messages go through their bytes and back; the results do not change.
-    void over_the_wire(bool yes = true) { wire_ = yes; }
+    void over_the_wire(bool yes = true) { exchange_ = yes ? &Federation::exchange_bytes : &Federation::exchange; }
 
     // From now on clients' states rest in a store outside this process's memory (store/log.hpp); the results do not
     // change. Before round one, or before a restore. IoError if the store cannot be opened.
@@ -191,6 +191,8 @@ public:
                         "a federation is told once over which ranks it stands, before its first round");
         require_one_process(!store_.outside());
         ranks_ = Ranks(std::move(place));
+        apart_ = {&Shares::of, &detail::lend_states<ClientState>, &detail::bring_home<ClientState>};
+        server_.may_meet();
         ranks_.require_same(shape(), setup_->initial, data_);
     }
     const Ranks& ranks() const { return ranks_; }
@@ -358,7 +360,7 @@ private:
                              visit.guest ? std::move(visit.state) : state_of(seat.client, workspace));
         try {
             if (!detail::over_budget(setup_->method, client.state(), seat.client))
-                exchange(seat, client, visit, workspace);
+                (this->*exchange_)(seat, client, visit, workspace);
         } catch (const BudgetError&) {  // nothing was sent, and what was received was for nothing
         } catch (...) {
             visit.state = client.take_state();
@@ -373,28 +375,34 @@ private:
     }
     void exchange(const Seat& seat, Client<Me, M>& client, Visit& visit, Workspace<R>& workspace) {
         auto& counted = visit.counted;
+        auto down = begin_exchange(seat, counted, workspace);
+        auto up = client.visit(std::move(down), server_.round(), workspace);
+        counted.sent = true;
+        counted.bytes_up = detail::framed(up);
+        counted.formula_up = formula_bytes(up);
+        const auto verdict =
+            seat.merged ? server_.accept(seat.client, std::move(up), client.sound()) : Verdict::accepted;
+        counted.sound = verdict == Verdict::accepted && client.sound();
+        counted.tally = workspace.tally;
+    }
+    void exchange_bytes(const Seat& seat, Client<Me, M>& client, Visit& visit, Workspace<R>& workspace) {
+        auto& counted = visit.counted;
+        begin_exchange(seat, counted, workspace);
+        const Bytes up = client.visit(server_.download(seat.client), workspace);
+        counted.sent = true;
+        counted.bytes_up = detail::nothing_travels<Upload> ? 0 : up.size();
+        counted.formula_up = formula_bytes(
+            io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload, setup_->initial.size()));
+        const auto verdict = seat.merged ? server_.receive(seat.client, up) : Verdict::accepted;
+        counted.sound = verdict == Verdict::accepted && client.sound();
+        counted.tally = workspace.tally;
+    }
+    auto begin_exchange(const Seat& seat, detail::Counted& counted, Workspace<R>& workspace) {
         workspace.tally = {};
         auto down = server_.send(seat.client);
         counted.bytes_down = detail::framed(down);
         counted.formula_down = formula_bytes(down);
-        if (wire_) {
-            const Bytes up = client.visit(server_.download(seat.client), workspace);
-            counted.sent = true;
-            counted.bytes_up = detail::nothing_travels<Upload> ? 0 : up.size();
-            counted.formula_up = formula_bytes(io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload,
-                                                                        setup_->initial.size()));
-            const auto verdict = seat.merged ? server_.receive(seat.client, up) : Verdict::accepted;
-            counted.sound = verdict == Verdict::accepted && client.sound();
-        } else {
-            auto up = client.visit(std::move(down), server_.round(), workspace);
-            counted.sent = true;
-            counted.bytes_up = detail::framed(up);
-            counted.formula_up = formula_bytes(up);
-            const auto verdict =
-                seat.merged ? server_.accept(seat.client, std::move(up), client.sound()) : Verdict::accepted;
-            counted.sound = verdict == Verdict::accepted && client.sound();
-        }
-        counted.tally = workspace.tally;
+        return down;
     }
     // Budgets end one by one, and rounds go on with those who have something left, until nobody has.
     void stop_if_nobody_can_go_on(const Plan& plan, const Vec<Visit>& visits) const {
@@ -408,7 +416,7 @@ private:
             return !asked[c.client] && lives_here(c.client) &&
                    !detail::over_budget(setup_->method, client(c.client), c.client);
         };
-        if (ranks_.any(std::ranges::any_of(candidates_, can_go_on))) return;
+        if (ranks_.any(std::any_of(candidates_.begin(), candidates_.end(), can_go_on))) return;
         Vec<Overdraft> refused(plan.size());  // of the last seat, from where its client lives
         bool over = false;
         if (lives_here(last))
@@ -484,7 +492,15 @@ private:
     mutable std::optional<std::pair<Id, ClientState>> guest_{};
     std::vector<Candidate> candidates_;
     std::vector<std::unique_ptr<Worker>> workers_;
-    bool wire_ = false, mirrors_ = false;
+    bool mirrors_ = false;
+    // What not every federation does, by address: so that a program compiles it where it asks for it.
+    void (Federation::*exchange_)(const Seat&, Client<Me, M>&, Visit&, Workspace<R>&) = &Federation::exchange;
+    struct Apart {
+        decltype(&Shares::of) shares = nullptr;
+        decltype(&detail::lend_states<ClientState>) lend = nullptr;
+        decltype(&detail::bring_home<ClientState>) bring_home = nullptr;
+    };
+    Apart apart_{};
 };
 
 }  // namespace tessera

@@ -106,6 +106,8 @@ public:
         begin_sum();
         open_ = true;
     }
+    // Before rounds with `shares`.
+    void may_meet() { meet_ = &Server::meet; }
     // Forgets an open round; the state was never touched.
     void abandon_round() {
         const std::unique_lock hold(*gate_);
@@ -161,7 +163,7 @@ public:
         if (!open_) throw Error("close_round: no round is open; open_round comes first");
         const FlushDenormals flush;
         const Crew::Use use(crew);
-        if (shares_) meet();
+        if (shares_) (this->*meet_)();
         Outcome result = outcome_;
         result.merged = result.verdicts[0];
         result.counted = quorate();
@@ -373,6 +375,7 @@ private:
     Vec<Taken> seats_;  // of the merged clients, in the plan's order
     Participation cohort_;
     const Shares* shares_ = nullptr;
+    void (Server::*meet_)() = nullptr;  // by address: only programs of several ranks compile it
     Vec<Merged> uploads_;
     Vec<std::uint32_t> arrived_;  // by group of neighbours, while they are added up as they come
     typename SumsOf<detail::merger_t<Me>, streams>::type sums_;

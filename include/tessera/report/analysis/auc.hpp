@@ -27,8 +27,8 @@ struct Ranked {
 };
 
 inline double area(std::vector<Ranked> all) {
-    if (std::ranges::any_of(all, [](const Ranked& r) { return std::isnan(r.score); })) return absent;
-    std::ranges::sort(all, {}, &Ranked::score);
+    if (std::any_of(all.begin(), all.end(), [](const Ranked& r) { return std::isnan(r.score); })) return absent;
+    std::sort(all.begin(), all.end(), [](const Ranked& a, const Ranked& b) { return a.score < b.score; });
     std::uint64_t positives = 0, negatives = 0, twice = 0;  // twice: two for each pair in order, one for each tie
     for (std::size_t i = 0; i < all.size();) {
         std::uint64_t equal[2] = {};
@@ -81,7 +81,8 @@ public:
     AucPerClient(On on, Pick pick, std::string stage, std::vector<ClientAuc> values)
         : on_(std::move(on)), pick_(pick), stage_(std::move(stage)), values_(std::move(values)) {
         std::erase_if(values_, [](const ClientAuc& each) { return std::isnan(each.value); });
-        std::ranges::sort(values_, {}, &ClientAuc::client);
+        std::sort(values_.begin(), values_.end(),
+                  [](const ClientAuc& a, const ClientAuc& b) { return a.client < b.client; });
     }
 
     const std::vector<ClientAuc>& values() const { return values_; }
