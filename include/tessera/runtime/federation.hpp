@@ -93,7 +93,7 @@ public:
         const Participation drawn = cohort_of(sampler);
         guest_.reset();
         const Plan plan = ranks_.of_first([&] { return sampler.plan(plan_key(drawn), server_.round(), candidates_); });
-        const auto shares = apart_.shares ? apart_.shares(ranks_, plan, data_) : std::nullopt;
+        const auto shares = on_ranks_.shares ? on_ranks_.shares(ranks_, plan, data_) : std::nullopt;
         prepare_workers(executor.concurrency());
 
         RoundReport report{.round = server_.round()};
@@ -101,7 +101,7 @@ public:
         if (store_.outside()) store_.outside()->begin();
         server_.open_round(plan, drawn, shares ? &*shares : nullptr);
         Vec<Visit> visits(plan.size());
-        if (shares) apart_.lend(*shares, plan, store_, visits);
+        if (shares) on_ranks_.lend(*shares, plan, store_, visits);
         const auto order = detail::seats_in_order(plan, shares, data_, executor.concurrency());
         bool together = false;  // what is thrown is thrown on all ranks
         try {
@@ -111,7 +111,7 @@ public:
                     visit(plan[order[task]], visits[order[task]], workers_[worker]->workspace);
                 });
             });
-            if (shares) apart_.bring_home(*shares, !settings().stateless || detail::keeps_spent<Me>, visits);
+            if (shares) on_ranks_.bring_home(*shares, !settings().stateless || detail::keeps_spent<Me>, visits);
             together = true;
             ranks_.agree(failed);
             stop_if_nobody_can_go_on(plan, visits);
@@ -191,7 +191,7 @@ public:
                         "a federation is told once over which ranks it stands, before its first round");
         require_one_process(!store_.outside());
         ranks_ = Ranks(std::move(place));
-        apart_ = {&Shares::of, &detail::lend_states<ClientState>, &detail::bring_home<ClientState>};
+        on_ranks_ = {&Shares::of, &detail::lend_states<ClientState>, &detail::bring_home<ClientState>};
         server_.may_meet();
         ranks_.require_same(shape(), setup_->initial, data_);
     }
@@ -360,7 +360,7 @@ private:
                              visit.guest ? std::move(visit.state) : state_of(seat.client, workspace));
         try {
             if (!detail::over_budget(setup_->method, client.state(), seat.client))
-                (this->*exchange_)(seat, client, visit, workspace);
+                (this->*exchange_)(seat, client, visit, workspace), visit.counted.tally = workspace.tally;
         } catch (const BudgetError&) {  // nothing was sent, and what was received was for nothing
         } catch (...) {
             visit.state = client.take_state();
@@ -383,7 +383,6 @@ private:
         const auto verdict =
             seat.merged ? server_.accept(seat.client, std::move(up), client.sound()) : Verdict::accepted;
         counted.sound = verdict == Verdict::accepted && client.sound();
-        counted.tally = workspace.tally;
     }
     void exchange_bytes(const Seat& seat, Client<Me, M>& client, Visit& visit, Workspace<R>& workspace) {
         auto& counted = visit.counted;
@@ -395,7 +394,6 @@ private:
             io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload, setup_->initial.size()));
         const auto verdict = seat.merged ? server_.receive(seat.client, up) : Verdict::accepted;
         counted.sound = verdict == Verdict::accepted && client.sound();
-        counted.tally = workspace.tally;
     }
     auto begin_exchange(const Seat& seat, detail::Counted& counted, Workspace<R>& workspace) {
         workspace.tally = {};
@@ -493,14 +491,9 @@ private:
     std::vector<Candidate> candidates_;
     std::vector<std::unique_ptr<Worker>> workers_;
     bool mirrors_ = false;
-    // What not every federation does, by address: so that a program compiles it where it asks for it.
+    // By address, so that a program compiles what it asks for.
     void (Federation::*exchange_)(const Seat&, Client<Me, M>&, Visit&, Workspace<R>&) = &Federation::exchange;
-    struct Apart {
-        decltype(&Shares::of) shares = nullptr;
-        decltype(&detail::lend_states<ClientState>) lend = nullptr;
-        decltype(&detail::bring_home<ClientState>) bring_home = nullptr;
-    };
-    Apart apart_{};
+    detail::OnRanks<ClientState> on_ranks_{};
 };
 
 }  // namespace tessera

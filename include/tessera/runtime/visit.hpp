@@ -131,6 +131,14 @@ void bring_home(const Shares& shares, bool kept, Vec<Visit<State>>& visits) {
     for (std::size_t i = 0; i < visits.size(); ++i) get(from[shares.trainer[i]], visits[i].counted);
 }
 
+// What a federation does around its visits where it stands on several ranks; null on one.
+template <class State>
+struct OnRanks {
+    decltype(&Shares::of) shares = nullptr;
+    decltype(&lend_states<State>) lend = nullptr;
+    decltype(&bring_home<State>) bring_home = nullptr;
+};
+
 // What the visits come to, in the order of the plan.
 template <class State>
 Tally add_up(const Plan& plan, const Vec<Visit<State>>& visits, RoundReport& report) {
