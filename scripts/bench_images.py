@@ -77,10 +77,24 @@ def promises():
     return all_of_it
 
 
+def kept(path):
+    """What earlier runs have left there, None if nothing; a ValueError if it is something else."""
+    if not path.exists():
+        if path.parent.is_dir():
+            return None
+        raise ValueError("its folder does not exist")
+    try:
+        data = json.loads(path.read_text())
+        if isinstance(data["problems"], dict) and isinstance(data["command"], str) and data["seconds"] >= 0:
+            return data
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise ValueError("it holds no samples")
+
+
 def joined(path, data):
     """With the problems of earlier runs of this build, which had their own turns; the file then has all of them."""
-    if path.exists():
-        earlier = json.loads(path.read_text())
+    if (earlier := kept(path)) is not None:
         data = {**data, "problems": {**earlier["problems"], **data["problems"]}, "seconds": earlier["seconds"] + data["seconds"]}
         data["command"] = "; ".join(dict.fromkeys([*earlier["command"].split("; "), data["command"]]))
     path.write_text(json.dumps(data, indent=1) + "\n")
