@@ -25,9 +25,9 @@ namespace tessera::kernels {
 
 namespace detail {
 
-// What of some planes a tile reads: where they lie and what becomes of them. A block of examples has a patch for each group
-// of its strips; a pixel's are copied at once, for its lines lie side by side, and planes of 2^n numbers push each other
-// out of the caches before anybody came back for the rest.
+// What of some planes a tile reads: where they lie and what becomes of them. A block of examples has a patch for each
+// group of its strips. A pixel's are copied at once, for its lines lie side by side, and planes of 2^n numbers push
+// each other out of the caches before anybody came back for the rest.
 template <class R>
 struct SparsePatch {
     const R* x = nullptr;  // the first plane's first pixel, of these strips
@@ -444,9 +444,8 @@ void sparse_conv_weight_gradient(const SparseConvPattern<R>& pattern, const R* d
                         call.end = lists.list(0, b) + std::min(taps.rows, begin + each);
                         for (std::size_t g = 0; g < of.groups; ++g) {
                             call.patch = patches.data() + g * place.patch();
-                            call.planes = whole > 0  // only read here
-                                              ? slopes.data() + g * whole
-                                              : const_cast<R*>(dy) + of.example * taps.rows * pixels + g * place.group();
+                            const R* const there = dy + of.example * taps.rows * pixels + g * place.group();
+                            call.planes = const_cast<R*>(whole > 0 ? slopes.data() + g * whole : there);  // only read
                             sparse_slopes(call);
                         }
                     }
