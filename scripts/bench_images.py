@@ -61,9 +61,10 @@ LIMITS = """On Zen 4 with AVX-512, one core; times in ms.
   the kernels of stride 1, 1.67 / 1.72 and 1.36 without putting slopes back. A tenth less at most: neither was taken.
 - **64@32 on active weights**: planes of 32 x 32 x 32 examples lie 128 KiB apart and push each other out of the caches. Two techniques:
   lists of weights over a tile in registers; and all groups of a block's examples copied at once, slopes brought together once for all
-  channels, which takes 0.86 to 0.92 of the time. Blocks of channels of 24 to 48 KiB take the same. What is left is no arithmetic: at
-  density 0.1 the three products take 15 ms, 2.2 of each whatever the density, and copies between rows and blocks 6.
-- **1->20 on active weights**: half of the time at density 0.1 are copies between rows and blocks, 0.14 of 0.27 ms. Tiles that write rows
+  channels. The second takes 0.92 to 0.93 of the time (58.0 / 34.0 / 26.1 and 53.6 / 31.7 / 24.2 ms at density 0.5 / 0.2 / 0.1, in turns), all
+  of it in the weight gradient, and the rows become 1.56x / 2.63x / 3.42x; samples of 2026-11-19 are of before it. Blocks of channels of 24 to
+  48 KiB take the same. What is left is no arithmetic: a product takes 2.2 ms whatever the density, and copies between rows and blocks 6.
+- **1->20 on active weights**: half of the time at density 0.1 are copies between rows and blocks, 0.15 of 0.28 ms. Tiles that write rows
   themselves would save them; a tile of 4 x 4 pixels has 16 bytes of a row. That was not tried.
 - **LeNet5's visit at density 0.1** has that layer first.
 - Not measured: Debian's PyTorch, which is not installed where the package index's is; compressed rows (CSR) for masked convolutions, for
