@@ -25,6 +25,8 @@ struct Score {
     // Where --metrics asks for them; absent too where clients have one class alone.
     double auc = tessera::report::absent, auc_unweighted = tessera::report::absent;
     double ece = tessera::report::absent, ece_unweighted = tessera::report::absent;
+    // Of labels without a place, else absent.
+    double word_error_rate = tessera::report::absent, word_error_rate_unweighted = tessera::report::absent;
 };
 
 // What takes a pass of its own, where it is asked for.
@@ -91,6 +93,10 @@ inline std::vector<tessera::report::Evaluation> evaluations_of(const Score& s, t
         all.push_back(tagged(Average::pooled, Metric::ece, s.ece));
         all.push_back(tagged(Average::unweighted, Metric::ece, s.ece_unweighted));
     }
+    if (std::isfinite(s.word_error_rate)) {
+        all.push_back(tagged(Average::pooled, Metric::word_error_rate, s.word_error_rate));
+        all.push_back(tagged(Average::unweighted, Metric::word_error_rate, s.word_error_rate_unweighted));
+    }
     if (s.perplexity == 0) return all;
     all.push_back(tagged(Average::pooled, Metric::perplexity, s.perplexity));
     all.push_back(tagged(Average::unweighted, Metric::perplexity, s.perplexity_unweighted));
@@ -107,7 +113,8 @@ inline std::size_t evaluated_rounds(const History& history) {
 
 inline constexpr auto numbers_of_score = std::to_array<double Score::*>(
     {&Score::pooled, &Score::unweighted, &Score::loss, &Score::perplexity, &Score::perplexity_unweighted, &Score::words,
-     &Score::words_unweighted, &Score::auc, &Score::auc_unweighted, &Score::ece, &Score::ece_unweighted});
+     &Score::words_unweighted, &Score::auc, &Score::auc_unweighted, &Score::ece, &Score::ece_unweighted,
+     &Score::word_error_rate, &Score::word_error_rate_unweighted});
 
 // Each model, split and way of serving over the last n evaluated rounds.
 inline std::vector<Score> mean_of_last(const History& history, std::size_t n) {

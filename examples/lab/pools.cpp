@@ -17,6 +17,7 @@
 #include <tessera/core/scope.hpp>
 #include <tessera/data/transform.hpp>
 #include <tessera/io/cifar.hpp>
+#include <tessera/io/client_json.hpp>
 #include <tessera/io/csv.hpp>
 #include <tessera/io/csv_cells.hpp>
 #include <tessera/io/fashion_mnist.hpp>
@@ -201,8 +202,8 @@ ReadPool read_idx(Source& source) {
     });
 }
 
-enum class Labels : std::uint8_t { classes, marks, targets };
-constexpr std::array<std::string_view, 3> words_of(Labels) { return {"classes", "marks", "targets"}; }
+enum class Labels : std::uint8_t { classes, marks, targets, transcripts };
+constexpr std::array<std::string_view, 4> words_of(Labels) { return {"classes", "marks", "targets", "transcripts"}; }
 
 ReadPool read_npy(Source& source) {
     const bool said = source.has("labels");
@@ -214,6 +215,7 @@ ReadPool read_npy(Source& source) {
         const auto kind = said ? asked : y.shape.size() == 2 ? Labels::marks : Labels::classes;
         if (kind == Labels::marks) return io::decode_npy_marks(x, y);
         if (kind == Labels::targets) return io::decode_npy_targets(x, y);
+        if (kind == Labels::transcripts) return io::decode_npy_transcripts(x, y);
         return io::decode_npy_dataset(x, y);
     });
 }
@@ -427,6 +429,13 @@ struct Rows {
 
 // A file of texts with their owners.
 ReadPool read_texts(Source& source) {
+    if (source.kind() == "json") {
+        const io::ClientJsonSettings settings{source.take("text")};
+        const TextForm form(source, 80, Encoding::sequences);
+        const Rows rows(source);
+        source.finish();
+        return rows(io::read_client_json(source.paths(1)[0], settings), form);
+    }
     const auto client = source.take("client", "client"), text = source.take("text", "text");
     const TextForm form(source, 80, Encoding::sequences);
     const Rows rows(source);
@@ -462,7 +471,8 @@ ReadPool read_text(Source& source) {
 ReadPool read_pool(const std::string& data, const std::string& flag) {
     Source source(data, flag);
     check_kind(source);
-    if (source.kind() == "tsv" || source.kind() == "jsonl" || (source.kind() == "csv" && source.has("text")))
+    if (source.kind() == "tsv" || source.kind() == "jsonl" || source.kind() == "json" ||
+        (source.kind() == "csv" && source.has("text")))
         return read_texts(source);
     if (source.kind() == "csv") return read_csv(source);
     if (source.kind() == "leaf") return read_leaf(source);
@@ -483,7 +493,7 @@ bool comes_with_clients(const std::string& data) {
     const Source source(data);
     const bool may_name = source.kind() == "csv" || source.kind() == "idx" || source.kind() == "npy";
     return source.kind() == "leaf" || source.kind() == "text" || source.kind() == "tsv" || source.kind() == "jsonl" ||
-           (may_name && source.has("client"));
+           source.kind() == "json" || (may_name && source.has("client"));
 }
 
 std::vector<DataPlace> places_of(const std::string& data) {

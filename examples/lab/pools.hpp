@@ -16,7 +16,7 @@ namespace lab {
 inline constexpr auto data_names = std::to_array<std::string_view>(
     {"fashion-mnist", "synthetic:ALPHA,BETA", "cifar10:DIR", "cifar100:DIR", "cifar100-coarse:DIR", "idx:IMAGES,LABELS",
      "npy:FEATURES,LABELS", "leaf:DIR", "csv:FILE,label=COLUMN,client=COLUMN", "text:DIR",
-     "tsv:FILE,client=COLUMN,text=COLUMN", "jsonl:FILE,client=MEMBER,text=MEMBER"});
+     "tsv:FILE,client=COLUMN,text=COLUMN", "jsonl:FILE,client=MEMBER,text=MEMBER", "json:FILE,text=MEMBER"});
 
 struct ReadPool : tessera::data::Pool {
     bool tokens = false;                  // features name characters or words

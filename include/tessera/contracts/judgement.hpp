@@ -66,6 +66,7 @@ struct Judgement {
     Fit fit{};                                 // of real targets
     double right_words = 0;                    // of the labels that are words of a vocabulary, and no marks of it
     std::size_t words = 0;
+    std::size_t edits = 0, meant = 0;  // of labels without a place: those to change, leave out or put in, and all
     std::vector<std::uint8_t>* each = nullptr;  // if wanted: 1 or 0 for each label or mark, in order
 
     void count(bool is_right) {

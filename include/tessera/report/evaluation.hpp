@@ -38,12 +38,14 @@ enum class Whom : std::uint8_t { sampled, all, unseen };
 enum class Average : std::uint8_t { unweighted, pooled };
 // perplexity: exp(mean loss), of each client or of all labels. in_vocabulary: accuracy over the labels that are words,
 // so without unknown ones, begins and ends (FedAlt's accuracy on text). ece: expected calibration error
-// (analysis/calibration.hpp). gradient_norm: length of the gradient of the common objective, at the global model.
-enum class Metric : std::uint8_t { accuracy, loss, auc, r2, perplexity, in_vocabulary, ece, gradient_norm };
+// (analysis/calibration.hpp). word_error_rate: words to change, leave out or put in over words meant, more than 1 being
+// possible; of labels without a place (nn/ctc.hpp), whatever they stand for. gradient_norm: length of the gradient of the common objective, at the global model.
+enum class Metric : std::uint8_t { accuracy, loss, auc, r2, perplexity, in_vocabulary, ece, word_error_rate, gradient_norm };
 
 // Shown in per cent.
 constexpr bool is_share(Metric m) {
-    return m == Metric::accuracy || m == Metric::auc || m == Metric::in_vocabulary || m == Metric::ece;
+    return m == Metric::accuracy || m == Metric::auc || m == Metric::in_vocabulary || m == Metric::ece ||
+           m == Metric::word_error_rate;
 }
 
 namespace detail {
@@ -53,8 +55,9 @@ constexpr std::array<Word, 2> words(When) { return {"before", "after"}; }
 constexpr std::array<Word, 3> words(SplitOf) { return {"test", "train", "validation"}; }
 constexpr std::array<Word, 3> words(Whom) { return {"sampled", "all", "unseen"}; }
 constexpr std::array<Word, 2> words(Average) { return {"unweighted", "pooled"}; }
-constexpr std::array<Word, 8> words(Metric) {
-    return {"accuracy", "loss", "auc", "r2", "perplexity", "in_vocabulary", "ece", "gradient_norm"};
+constexpr std::array<Word, 9> words(Metric) {
+    return {"accuracy", "loss", "auc", "r2", "perplexity", "in_vocabulary", "ece", "word_error_rate",
+            "gradient_norm"};
 }
 }  // namespace detail
 
@@ -217,6 +220,7 @@ struct ClientCount {
     Fit fit{};          // of real targets, which have no accuracy: what R2 is made of
     double correct_words = 0;  // of the labels that are words of a vocabulary
     std::size_t words = 0;
+    std::size_t edits = 0, meant = 0;  // of labels without a place
 
     bool real() const { return fit.examples > 0; }
     void add(const ClientCount& more) {
@@ -226,6 +230,8 @@ struct ClientCount {
         fit.add(more.fit);
         correct_words += more.correct_words;
         words += more.words;
+        edits += more.edits;
+        meant += more.meant;
     }
 };
 
@@ -295,17 +301,19 @@ protected:
         for (double& value : each) value = std::exp(value);
         return spread(each).mean;
     }
-    // Over clients with such labels, or of all such labels together.
-    double mean_in_vocabulary(Average how) const {
+    // Of what not every label is: over clients that have some, or of all together.
+    template <class Part>
+    double mean_of_some(Average how, Part ClientCount::*part, std::size_t ClientCount::*whole) const {
         std::vector<double> each;
-        double right = 0, all = 0;
+        double parts = 0, all = 0;
         for (const auto& count : counts_) {
-            if (count.words == 0) continue;
-            right += count.correct_words;
-            all += static_cast<double>(count.words);
-            each.push_back(count.correct_words / static_cast<double>(count.words));
+            if (count.*whole == 0) continue;
+            const auto n = static_cast<double>(count.*whole), has = static_cast<double>(count.*part);
+            parts += has;
+            all += n;
+            each.push_back(has / n);
         }
-        return each.empty() ? absent : how == Average::pooled ? right / all : spread(each).mean;
+        return each.empty() ? absent : how == Average::pooled ? parts / all : spread(each).mean;
     }
 
     On on_;
@@ -335,7 +343,12 @@ public:
     }
     // Absent where labels are no words.
     Evaluation in_vocabulary(Average how) const {
-        return tagged(how, Metric::in_vocabulary, mean_in_vocabulary(how));
+        return tagged(how, Metric::in_vocabulary,
+                      mean_of_some(how, &ClientCount::correct_words, &ClientCount::words));
+    }
+    // Absent where labels have their places.
+    Evaluation word_error_rate(Average how) const {
+        return tagged(how, Metric::word_error_rate, mean_of_some(how, &ClientCount::edits, &ClientCount::meant));
     }
 
 private:
