@@ -84,7 +84,11 @@ public:
             const bool users = name == "users", counts = name == "num_samples", people = name == "user_data";
             if (!form_known_) leaf_ = users || counts || people;
             form_known_ = true;
-            next_ = !leaf_ ? Place::client : users ? Place::users : counts ? Place::counts : people ? Place::people : next_;
+            next_ = !leaf_   ? Place::client
+                    : users  ? Place::users
+                    : counts ? Place::counts
+                    : people ? Place::people
+                             : next_;
             if (leaf_ && next_ != Place::other && !lists_.insert(name).second)
                 refuse("has two members " + in_quotes(name));
             at_ = name;
@@ -191,8 +195,8 @@ private:
             if (at == places_.end()) refuse("client " + in_quotes(users_[i]) + " is not in user_data");
             if (!named.emplace(users_[i], i).second) refuse("names the user " + in_quotes(users_[i]) + " twice");
             if (counts_[at->second] != claimed_[i])
-                refuse("client " + in_quotes(users_[i]) + " has " + std::to_string(counts_[at->second]) + " texts and " +
-                       std::to_string(claimed_[i]) + " in num_samples");
+                refuse("client " + in_quotes(users_[i]) + " has " + std::to_string(counts_[at->second]) +
+                       " texts and " + std::to_string(claimed_[i]) + " in num_samples");
         }
         for (const auto& each : clients_)
             if (!named.contains(each.client))

@@ -39,8 +39,19 @@ enum class Average : std::uint8_t { unweighted, pooled };
 // perplexity: exp(mean loss), of each client or of all labels. in_vocabulary: accuracy over the labels that are words,
 // so without unknown ones, begins and ends (FedAlt's accuracy on text). ece: expected calibration error
 // (analysis/calibration.hpp). word_error_rate: words to change, leave out or put in over words meant, more than 1 being
-// possible; of labels without a place (nn/ctc.hpp), whatever they stand for. gradient_norm: length of the gradient of the common objective, at the global model.
-enum class Metric : std::uint8_t { accuracy, loss, auc, r2, perplexity, in_vocabulary, ece, word_error_rate, gradient_norm };
+// possible; of labels without a place (nn/ctc.hpp), whatever they stand for. gradient_norm: length of the gradient of
+// the common objective, at the global model.
+enum class Metric : std::uint8_t {
+    accuracy,
+    loss,
+    auc,
+    r2,
+    perplexity,
+    in_vocabulary,
+    ece,
+    word_error_rate,
+    gradient_norm
+};
 
 // Shown in per cent.
 constexpr bool is_share(Metric m) {
