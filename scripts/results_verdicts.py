@@ -99,6 +99,8 @@ CLAIMS = (
           "FedAlt, adapter", "FT (part.), adapter", ("then (c)",)),
     Claim("FedAlt", "FedAlt is above FedSim, output layer, Fashion-MNIST", "Table 4, other data, by less than half a point", "fedalt-vs-fedsim", "FedAlt",
           "FedSim", ("accuracy",)),
+    Claim("PerAda", "personal models on their own tests are above FedAvg's, CIFAR-10", "Tables 1 and 2", "perada-cifar10", "PerAda",
+          "FedAvg+FT", ("Local-test",), against="server's Global-test"),
     Claim("PerAda", "distillation helps personal models on everybody's tests, CIFAR-10", "Table 1", "perada-cifar10",
           "PerAda", "PerAda, no KD", ("Global-test",)),
     Claim("PerAda", "distillation helps the server's model, CIFAR-10", "Table 2", "perada-cifar10", "PerAda",

@@ -179,8 +179,8 @@ private:
             score.words = result.in_vocabulary(Average::pooled).value;
             score.words_unweighted = result.in_vocabulary(Average::unweighted).value;
         }
-        score.word_error_rate = result.word_error_rate(Average::pooled).value;
-        score.word_error_rate_unweighted = result.word_error_rate(Average::unweighted).value;
+        score.word_errors = {result.word_error_rate(Average::pooled).value,
+                             result.word_error_rate(Average::unweighted).value};
         if (ModelMetrics more(options(), run.size(), run.setup().model.outputs()); more) {
             tessera::detail::judge_models<W, tessera::Whom::all>(
                 run, executor_,
