@@ -266,7 +266,7 @@ def frames(program, folder):
     (folder / "who.txt").write_text("\n".join("abcd"[i % 4] for i in range(said)) + "\n")
     data = ["--data", f"npy:{folder / 'frames.npy'},{folder / 'said.npy'},labels=transcripts,client={folder / 'who.txt'}"]
     model = f"speech-transformer:features={width},width=12,heads=2,inner=16,blocks=1"
-    usual = ["run", *data, "--model", model, "--algorithm", "fedavg-ft", "--set", "rate=0.1", "--set", "epochs=20", "--per-round", "4", "--batch", "9"]
+    usual = ["run", *data, "--model", model, "--algorithm", "fedavg-ft", "--set", "rate=0.1", "--set", "epochs=20", "--per-round", "4", "--batch", "5"]
     report, page, table = folder / "run.json", folder / "page.html", folder / "rounds.csv"
     result = lab(program, *usual, "--rounds", "20", "--json", report, "--report", page, "--csv", table)
     expect(result.returncode == 0, result.stderr)
