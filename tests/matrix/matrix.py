@@ -309,47 +309,63 @@ def clash(choices):
     return None
 
 
-def compositions(wanted, refused):
-    """Greedy: compositions that hold together, until `wanted(name, choices)` finds nothing new in any."""
-    names = sorted(METHODS)
-    found = []
-    for name in names:
-        while True:
-            choices = {}
-            gain = wanted(name, choices)  # above 0 where the method itself is wanted
-            while True:
-                best = None
-                for column, choice in EVERYTHING:
-                    if column in choices:
-                        continue
-                    more = dict(choices, **{column: choice})
-                    if not possible(name, more, refused) or clash(more):
-                        continue
-                    worth = wanted(name, more)
-                    if worth > gain and (best is None or worth > best[0]):
-                        best = (worth, more)
-                if best is None:
-                    break
-                gain, choices = best
-            if gain == 0:
-                break
-            found.append((name, choices))
-            wanted(name, choices, take=True)
-    return found
+def same_types(name, choices):
+    """The choices that are made when a program runs, in every way that leaves the types as they are: the model's kind and a
+    setting of a rule. A further one costs a compiler nothing."""
+    asked = dict(USUAL, **choices)
+    models = [x for x, (model, _) in MODELS.items() if model == MODELS[asked["model"]][0]]
+    rules = [x for x, (rule, _) in RULES.items() if rule == RULES[asked["rule"]][0]]
+    if "DP" in choices or "rule" not in holes(name):
+        rules = [choices.get("rule")]
+    for model, rule in itertools.product(models, rules):
+        yield dict(choices, model=model, **({"rule": rule} if rule else {}))
+
+
+def grown(name, choices, worth, refused):
+    """Greedy: one choice more as long as that is worth something."""
+    now = worth(choices)
+    while True:
+        more = [dict(choices, **{column: choice}) for column, choice in EVERYTHING if column not in choices]
+        more = [c for c in more if possible(name, c, refused) and not clash(c)]
+        best = max(more, key=worth, default=None)
+        if best is None or worth(best) <= now:
+            return choices
+        choices, now = best, worth(best)
+
+
+def with_variants(name, choices, worth, take, refused):
+    """A composition and those of the same types that are worth something beside it; `take` is told of each."""
+    found = [(name, choices)]
+    take(choices)
+    while True:
+        others = [c for c in same_types(name, choices) if possible(name, c, refused) and not clash(c)]
+        best = max(others, key=worth, default=None)
+        if best is None or worth(best) == 0:
+            return found
+        take(best)
+        found.append((name, best))
 
 
 def covering(refused):
-    """Every method once, every choice once."""
-    methods_left = set(METHODS)
-    choices_left = set(EVERYTHING)
+    """Every method once, those that can have least first; then, for choices that are left, whoever can have most of them."""
+    left, found = set(EVERYTHING), []
 
-    def wanted(name, choices, take=False):
-        new = choices_left & set(choices.items())
-        if take:
-            methods_left.discard(name)
-            choices_left.difference_update(new)
-        return 100 * (name in methods_left) + len(new)
-    return compositions(wanted, refused), methods_left, choices_left
+    def worth(choices):
+        return len(left & set(choices.items()))
+
+    def take(choices):
+        left.difference_update(choices.items())
+
+    def able(name):
+        return sum(possible(name, {column: choice}, refused) for column, choice in EVERYTHING)
+    for name in sorted(METHODS, key=lambda n: (able(n), n)):
+        found += with_variants(name, grown(name, {}, worth, refused), worth, take, refused)
+    while left:
+        name, choices = max(((n, grown(n, {}, worth, refused)) for n in sorted(METHODS)), key=lambda c: worth(c[1]))
+        if not worth(choices):
+            break
+        found += with_variants(name, choices, worth, take, refused)
+    return found, left
 
 
 def pairs_of(choices):
@@ -364,30 +380,21 @@ def meetable(refused):
 
 
 def all_pairs(refused):
-    """Greedy: a pair that is left, with the method that was used least of those that can have it, and then the choices that
-    bring most pairs that are left."""
+    """Greedy: the pair that fewest methods can have, with the one of these that was used least, then the choices that bring
+    most pairs that are left, and what the same types bring beside that."""
     able = meetable(refused)
     left, used, found = set(able), collections.Counter(), []
-    for pair in able:
-        if pair not in left:
-            continue
-        name = min(able[pair], key=lambda n: (used[n], n))
-        choices = dict(pair)
-        while True:
-            best = (0, None)
-            for column, choice in EVERYTHING:
-                more = dict(choices, **{column: choice})
-                if column in choices or not possible(name, more, refused) or clash(more):
-                    continue
-                worth = len(pairs_of(more) & left) - len(pairs_of(choices) & left)
-                if worth > best[0]:
-                    best = (worth, more)
-            if best[1] is None:
-                break
-            choices = best[1]
-        left -= pairs_of(choices)
-        used[name] += 1
-        found.append((name, choices))
+
+    def worth(choices):
+        return len(pairs_of(choices) & left)
+
+    def take(choices):
+        left.difference_update(pairs_of(choices))
+    for pair in sorted(reversed(able), key=lambda p: len(able[p])):
+        if pair in left:
+            name = min(able[pair], key=lambda n: (used[n], n))
+            used[name] += 1
+            found += with_variants(name, grown(name, dict(pair), worth, refused), worth, take, refused)
     return found
 
 
@@ -401,6 +408,17 @@ def uncovered(chosen, able):
 
 def pair_cells(refused):
     return [cell(name, choices) for name, choices in all_pairs(refused)]
+
+
+def types_of(cells):
+    return list(dict.fromkeys((c["type"], c["model"]) for c in cells))
+
+
+def jobs_of_pairs(cells, each=8):
+    """stem -> cells of a few types; types of one method stand together, for they share much of what a compiler does."""
+    types = sorted(types_of(cells), key=lambda t: min(c["row"] for c in cells if (c["type"], c["model"]) == t))
+    return {f"pairs_{i // each}": [c for c in cells if (c["type"], c["model"]) in types[i:i + each]]
+            for i in range(0, len(types), each)}
 
 
 def pairs_found(out, refused):
@@ -423,8 +441,8 @@ def section_of_pairs(found, refused):
              f"Of the {every} pairs of choices of two columns, {sum(clashes.values())} are facts about two policies, whatever the method:", "",
              *(f"- {count}: {reason}" for reason, count in sorted(clashes.items(), key=lambda c: (-c[1], c[0]))), "",
              f"{every - sum(clashes.values()) - len(able)} more have no method above that has both holes. {len(able) - len(missing)} of the other "
-             f"{len(able)} meet in {len(held)} compositions of",
-             f"{len({name for name, _ in held})} methods that hold as the cells above do (`tests/matrix/matrix.py pairs`), each of at most "
+             f"{len(able)} meet in {len(held)} compositions",
+             f"({len(types_of(cell(n, c) for n, c in held))} types) of {len({name for name, _ in held})} methods that hold as the cells above do (`tests/matrix/matrix.py pairs`), each of at most "
              f"{max((len(c) for _, c in held), default=0)} choices at once.", ""]
     lines += [f"- `{name}`, {what}: {v}" for name, what, v in others] + [""] * bool(others)
     if missing:
@@ -498,14 +516,16 @@ def run_rows(arguments, jobs):
 
 
 def write_cover(out):
-    """Four sources, so that cores share them; what is written says nothing of when, so that nothing is compiled again."""
-    chosen, methods_left, choices_left = covering(known())
-    if methods_left or choices_left:
-        raise SystemExit(f"the covering set lacks {sorted(methods_left)} {sorted(choices_left)}")
+    """Two sources, so that cores share them; what is written says nothing of when, so that nothing is compiled again."""
+    chosen, choices_left = covering(known())
+    if choices_left:
+        raise SystemExit(f"the covering set lacks {sorted(choices_left)}")
     out.mkdir(parents=True, exist_ok=True)
-    parts = 4
+    parts = 2
+    cells = [cell(n, c) for n, c in chosen]
+    types = types_of(cells)
     for part in range(parts):
-        text, _ = source([cell(n, c) for n, c in chosen[part::parts]])
+        text, _ = source([c for c in cells if (c["type"], c["model"]) in types[part::parts]])
         file = out / f"cover_{part}.cpp"
         if not file.exists() or file.read_text() != text:
             file.write_text(text)
@@ -521,19 +541,25 @@ def self_test():
     said = "a.hpp:1:2:   required from 'x'\nrow.cpp:5:9:   required from here\nb.hpp:3:4: error: static assertion failed: tessera::X: y\n"
     assert complaints(said, "row.cpp", at) == {1: "static assertion failed: tessera::X: y"}
     assert complaints(said.replace("row.cpp:5", "row.cpp:99"), "row.cpp", at) == {}
-    chosen, methods_left, choices_left = covering(known())
-    assert not methods_left and (not REFUSED.exists() or not choices_left), (methods_left, choices_left)
-    assert all(not clash(c) for _, c in chosen)
+    chosen, choices_left = covering(known())
+    assert not choices_left and {name for name, _ in chosen} == set(METHODS), choices_left
+    assert set().union(*(c.items() for _, c in chosen)) == set(EVERYTHING)
+    assert all(not clash(c) and possible(n, c, known()) for n, c in chosen)
+    # The further kinds of a model are further cells and no further types.
+    assert len(types_of(cell(n, c) for n, c in chosen)) < len(chosen)
+    assert {key(c) for c in same_types("Local", {"model": "LSTM"})} == {
+        f"model: {kind}, rule: {rule}" for kind, (model, _) in MODELS.items() if model == "Net" for rule in ("plain", "momentum")}
+    assert [key(c) for c in same_types("PFedHn", {"model": "a user's", "rule": "SAM"})] == ["model: a user's, rule: SAM"]
     able, compositions_of_pairs = meetable(known()), all_pairs(known())
     assert able and not uncovered(compositions_of_pairs, able), uncovered(compositions_of_pairs, able)
     assert compositions_of_pairs == all_pairs(known())
     assert all(possible(n, c, known()) and not clash(c) for n, c in compositions_of_pairs)
-    # Every composition begins with a pair that none before it has: without the last one, that pair is missed. So is one
+    # Every composition has a pair that none before it has: without the last one, that pair is missed. So is one
     # whose method has no such hole.
     assert uncovered(compositions_of_pairs[:-1], able)
     assert uncovered([("Local", c) for _, c in compositions_of_pairs], able)
     said = "\n".join(section_of_pairs({(n, key(c)): (c, "holds") for n, c in compositions_of_pairs}, known()))
-    assert f"{len(able)} of the other {len(able)} meet in {len(compositions_of_pairs)} compositions" in said and "Not met" not in said
+    assert f"{len(able)} of the other {len(able)} meet in {len(compositions_of_pairs)} compositions\n" in said and "Not met" not in said
     said = "\n".join(section_of_pairs({(n, key(c)): (c, "refused: x: y") for n, c in compositions_of_pairs}, known()))
     assert "0 of the other" in said and "refused: x: y" in said and "Not met yet: " in said
     told = accepted({"Ditto": {"rule: Adam": "refused: x: y", "rule: SAM": "holds"}},
@@ -567,9 +593,7 @@ def main():
     names = [name for name in sorted(METHODS) if not arguments.row or name in arguments.row]
     if arguments.what == "pairs":
         cells = pair_cells(known())
-        each = 12
-        jobs = {f"pairs_{i // each}": cells[i:i + each] for i in range(0, len(cells), each)}
-        results = run_rows(arguments, jobs)
+        results = run_rows(arguments, jobs_of_pairs(cells))
         wrong = [f"{what}: {v}" for r in results.values() for what, v in r.items() if v != "holds"]
         print(*wrong, sep="\n")
         return 1 if wrong else 0
