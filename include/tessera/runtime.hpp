@@ -12,6 +12,7 @@
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/runtime/export.hpp>
 #include <tessera/runtime/federation.hpp>
+#include <tessera/runtime/judge.hpp>
 #include <tessera/runtime/long_first.hpp>
 #include <tessera/runtime/ranks.hpp>
 #include <tessera/runtime/round_report.hpp>

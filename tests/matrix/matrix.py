@@ -125,10 +125,10 @@ def spelt(name, choices):
         given[parameter] = value
         values.append(value)
     text = f"{core}<{', '.join(values[:last + 1])}>"
-    if "mask" in asked:
-        text = f"Masked<{text}, {MASKS[asked['mask']]}>"
     if "DP" in asked:
         text = f"Private<{text}>"
+    if "mask" in asked:
+        text = f"Masked<{text}, {MASKS[asked['mask']]}>"
     if "codec" in asked:
         text = f"Coded<{text}, {CODECS[asked['codec']]}>"
     return wrapper.format(text)
@@ -535,6 +535,7 @@ def write_cover(out):
 def self_test():
     assert spelt("FedAlt", {"rule": "Adam"}) == "FedAlt<scope::Head, rule::Adam>"
     assert spelt("Ditto", {"mask": "static", "codec": "sign"}) == "Coded<Masked<Ditto<>, mask::RandomStatic>, codec::Sign>"
+    assert spelt("Ditto", {"mask": "static", "DP": "examples"}) == f"Masked<Private<Ditto<{NOISY}>>, mask::RandomStatic>"
     assert spelt("Fallback", {"rule": "SAM"}) == "Fallback<Ditto<rule::Sam<>>>"
     assert absent("Local", {"fold": "Adam"}) and not absent("FedAvg", {"fold": "Adam"})
     text, at = source([cell("FedAvg", {}), cell("FedAvg", {"rule": "Adam"})])

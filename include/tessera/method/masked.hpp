@@ -12,7 +12,6 @@
 // FedSpa is Masked around local epochs; at density 1 Masked<Inner> is Inner.
 #pragma once
 
-#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/core/scope.hpp>
 #include <tessera/mask/dynamic_sparse.hpp>

@@ -25,7 +25,6 @@
 #include <string_view>
 #include <utility>
 
-#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/plan.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/client_data.hpp>
@@ -34,6 +33,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/io/message.hpp>
 #include <tessera/runtime/cohort.hpp>
+#include <tessera/runtime/judge.hpp>
 #include <tessera/runtime/ranks.hpp>
 #include <tessera/runtime/setup.hpp>
 
