@@ -201,8 +201,8 @@ ReadPool read_idx(Source& source) {
     });
 }
 
-enum class Labels : std::uint8_t { classes, marks, targets };
-constexpr std::array<std::string_view, 3> words_of(Labels) { return {"classes", "marks", "targets"}; }
+enum class Labels : std::uint8_t { classes, multi_hot, targets };
+constexpr std::array<std::string_view, 3> words_of(Labels) { return {"classes", "multi_hot", "targets"}; }
 
 ReadPool read_npy(Source& source) {
     const bool said = source.has("labels");
@@ -211,8 +211,8 @@ ReadPool read_npy(Source& source) {
         auto x = io::read_npy(features), y = io::read_npy(labels);
         x.name = features;
         y.name = labels;
-        const auto kind = said ? asked : y.shape.size() == 2 ? Labels::marks : Labels::classes;
-        if (kind == Labels::marks) return io::decode_npy_marks(x, y);
+        const auto kind = said ? asked : y.shape.size() == 2 ? Labels::multi_hot : Labels::classes;
+        if (kind == Labels::multi_hot) return io::decode_npy_multi_hot(x, y);
         if (kind == Labels::targets) return io::decode_npy_targets(x, y);
         return io::decode_npy_dataset(x, y);
     });

@@ -11,7 +11,8 @@
   matrix.py accept OUT           takes the refusals of all rows that OUT knows into refused.txt, for a review
   matrix.py --self-test
 
-OUT keeps what was found, row by row; a row is tried again only with --again, or by name."""
+OUT keeps what was found, row by row; a row is tried again only with --again, or by name. Pairs go on where they were left;
+--again tries those that did not hold. The page keeps what it says of rows that OUT does not know."""
 import argparse
 import collections
 import concurrent.futures
@@ -304,6 +305,8 @@ def clash(choices):
         return "rows with masks are not what this fold understands"
     if "DP" in c and c.get("fold") == "private":
         return "tessera::Private: noise twice"
+    if c.get("fold") == "distilled" and c.get("model") == "a user's":
+        return "tessera::Distill: this model has no `logits` and `pullback`"
     if c.get("model") == "adapters" and "gate" in c:
         return "tessera::RoutableModel"
     return None
@@ -415,18 +418,31 @@ def types_of(cells):
 
 
 def jobs_of_pairs(cells, each=8):
-    """stem -> cells of a few types; types of one method stand together, for they share much of what a compiler does."""
+    """Cells of a few types each; types of one method stand together, for they share much of what a compiler does."""
     types = sorted(types_of(cells), key=lambda t: min(c["row"] for c in cells if (c["type"], c["model"]) == t))
-    return {f"pairs_{i // each}": [c for c in cells if (c["type"], c["model"]) in types[i:i + each]]
-            for i in range(0, len(types), each)}
+    return [[c for c in cells if (c["type"], c["model"]) in types[i:i + each]] for i in range(0, len(types), each)]
+
+
+def told_of_pairs(out):
+    """Composition -> verdict, of whatever `pairs` has run."""
+    told = {}
+    for file in sorted(out.glob("pairs_*.json")):
+        told |= json.loads(file.read_text())
+    return told
 
 
 def pairs_found(out, refused):
-    """What `pairs` found, of the compositions that are asked for now: composition -> verdict."""
-    told = {}
-    for file in out.glob("pairs_*.json"):
-        told |= json.loads(file.read_text())
+    """What `pairs` found, of the compositions that are asked for now: (row, choices in words) -> choices, verdict."""
+    told = told_of_pairs(out)
     return {(c["row"], key(c["choices"])): (c["choices"], told[named(c)]) for c in pair_cells(refused) if named(c) in told}
+
+
+def pairs_left(out, cells, again=False):
+    """stem -> cells that nobody has run, or that did not hold and are asked for `again`; stems that are not taken."""
+    told = told_of_pairs(out)
+    left = [c for c in cells if named(c) not in told or (again and told[named(c)] != "holds")]
+    taken = len(list(out.glob("pairs_*.json")))
+    return {f"pairs_{taken + i:02}": some for i, some in enumerate(jobs_of_pairs(left))}
 
 
 def section_of_pairs(found, refused):
@@ -491,6 +507,23 @@ def page(results, pairs=()):
     lines += [f"{i}. {s}" for i, s in enumerate(sentences, 1)] + [""] * bool(pairs)
     lines += pairs
     return "\n".join(lines).rstrip() + "\n"
+
+
+def rows_told(text):
+    """What a page says of rows: row -> choices in words -> verdict."""
+    sentences = dict(re.findall(r"^(\d+)\. (.+)$", text, re.MULTILINE))
+    columns = {line: column for column, choices in COLUMNS.items() for line in ["| | " + " | ".join(choices) + " |"]}
+    told, column = {}, None
+    for line in text.splitlines():
+        column = columns.get(line, column)
+        entry = re.match(r"\| `(\w+)` \| (.*) \|$", line)
+        if entry and column and entry[1] in METHODS:
+            for choice, mark in zip(COLUMNS[column], entry[2].split(" | ")):
+                verdict = "holds" if mark == "+" else f"refused: {sentences[mark[1:-1]]}" if mark[0] == "(" else None
+                if verdict:
+                    told.setdefault(entry[1], {})[key({column: choice})] = verdict
+    return {name: {key(c["choices"]): r.get(key(c["choices"]), "absent: " + (c["absent"] or "")) for c in row(name)}
+            for name, r in told.items()}
 
 
 def run_rows(arguments, jobs):
@@ -570,6 +603,17 @@ def self_test():
     assert "| `FedAvg` | + |" in page(page_rows)
     page_rows["FedAvg"]["rule: Adam"] = "refused: tessera::X: y"
     assert "1. tessera::X: y" in page(page_rows)
+    # A page can be read back, and is the same again; with another verdict it is not.
+    page_rows = {name: {w: "absent: " + absent(name, c["choices"]) if absent(name, c["choices"]) else v
+                        for c in row(name) for w, v in [(key(c["choices"]), page_rows[name][key(c["choices"])])]} for name in METHODS}
+    assert rows_told(page(page_rows)) == page_rows and page(rows_told(page(page_rows))) == page(page_rows)
+    assert rows_told(page(page_rows).replace("| `FedAvg` | + | + |", "| `FedAvg` | (1) | + |")) != page_rows
+    with tempfile.TemporaryDirectory() as folder:
+        out, cells = pathlib.Path(folder), pair_cells(known())
+        assert sum(len(some) for some in pairs_left(out, cells).values()) == len(cells)
+        (out / "pairs_00.json").write_text(json.dumps({named(c): "holds" for c in cells[:-2]} | {named(cells[-2]): "refused: x"}))
+        assert pairs_left(out, cells) == {"pairs_01": cells[-1:]}
+        assert sorted(map(named, sum(pairs_left(out, cells, again=True).values(), []))) == sorted(map(named, cells[-2:]))
     print(f"{len(METHODS)} methods, {sum(len(c) for c in COLUMNS.values())} choices, "
           f"{len(METHODS) * sum(len(c) for c in COLUMNS.values())} cells, {len(chosen)} in the covering set, "
           f"{len(able)} pairs in {len(compositions_of_pairs)} compositions")
@@ -594,8 +638,9 @@ def main():
     names = [name for name in sorted(METHODS) if not arguments.row or name in arguments.row]
     if arguments.what == "pairs":
         cells = pair_cells(known())
-        results = run_rows(arguments, jobs_of_pairs(cells))
-        wrong = [f"{what}: {v}" for r in results.values() for what, v in r.items() if v != "holds"]
+        run_rows(arguments, pairs_left(arguments.out, cells, arguments.again))
+        found = pairs_found(arguments.out, known())
+        wrong = [f"{name}, {what}: {v}" for (name, what), (_, v) in found.items() if v != "holds"]
         print(*wrong, sep="\n")
         return 1 if wrong else 0
     if arguments.what == "accept":
@@ -603,9 +648,10 @@ def main():
                    if (arguments.out / f"{name}.json").exists()}
         REFUSED.write_text(accepted(results, known(), seen_rows()))
         return 0
-    results = run_rows(arguments, {name: row(name) for name in names}) if arguments.what == "all" else {}
+    results = rows_told(PAGE.read_text()) if PAGE.exists() else {}
+    results |= run_rows(arguments, {name: row(name) for name in names}) if arguments.what == "all" else {}
     for name in sorted(METHODS):
-        if name not in results and (arguments.out / f"{name}.json").exists():
+        if (arguments.out / f"{name}.json").exists():
             results[name] = json.loads((arguments.out / f"{name}.json").read_text())
     results = dict(sorted(results.items()))
     refused, wrong = known(), []

@@ -166,6 +166,19 @@ TEST_CASE("masks, codecs and noise nest") {
     const Masked<Private<FedAvg<Noisy>>, Rsm> hidden{.inner = {.inner = {.local = {.noise = 1}}}, .masking = {.density = 0.5}};
     const auto run = after(hidden, 2);
     CHECK(run.client(0).own.ledger.size() == 1);
+    // A split method inside a private one: what is sent is the shared part, masked.
+    using Split = Private<FedAlt<scope::Head, Noisy>>;
+    const auto with_noise = [](auto method) {
+        method.order.v.noise = method.order.u.noise = 1;
+        return method;
+    };
+    const FedAlt<scope::Head, Noisy> noisy = with_noise(FedAlt<scope::Head, Noisy>{});
+    const auto all = after(Masked<Split, Rsm>{.inner = {noisy}, .masking = {.density = 1}}, 2);
+    CHECK(same_bits(all.server().w, after(Split{noisy}, 2).server().w));
+    const auto half = after(Masked<Split, Rsm>{.inner = {noisy}, .masking = {.density = 0.5}}, 2);
+    CHECK(half.server().w.size() == all.server().w.size());
+    CHECK_FALSE(same_bits(half.server().w, all.server().w));
+    CHECK(half.client(0).own.own.v.size() < all.client(0).own.own.v.size());
     const Masked<Ditto<>> sparse{};
     auto plain = after(sparse, 1);
     auto coded = after(Coded<Masked<Ditto<>>>{sparse}, 1);

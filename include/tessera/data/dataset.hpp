@@ -73,7 +73,7 @@ public:
         d.keep_ = std::move(kept);
         return d;
     }
-    // Several classes an example, or none: `classes` marks for each row, 1 or 0.
+    // Several classes an example, or none: `classes` numbers for each row, 1 or 0 (multi-hot).
     template <class T>
     static Dataset multi_label(std::vector<T> rows, std::vector<std::uint8_t> multi_hot, std::size_t classes) {
         struct Holder {
@@ -81,7 +81,7 @@ public:
             std::vector<std::uint8_t> multi_hot;
         };
         detail::require(classes > 0 && multi_hot.size() % classes == 0,
-                        "data::Dataset: " + std::to_string(multi_hot.size()) + " marks are not " +
+                        "data::Dataset: " + std::to_string(multi_hot.size()) + " multi-hot labels are not " +
                             std::to_string(classes) + " for each example");
         detail::require(std::ranges::all_of(multi_hot, [](std::uint8_t mark) { return mark <= 1; }),
                         "data::Dataset: a mark must be 1 or 0");

@@ -2,7 +2,7 @@
 // Examples out of .npy files: features and labels, images, and published shifts of a test set.
 //
 //   read_npy_dataset(features, labels)   (n, d) rows; (n, height, width) grey and (n, height, width, channels) images
-//   decode_npy_marks, decode_npy_targets    the same with (n, classes) of 0 and 1, or (n) or (n, each) real targets
+//   decode_npy_multi_hot, decode_npy_targets    the same with (n, classes) of 0 and 1, or (n) or (n, each) real targets
 //   read_shift(directory, "fog", 3)      CIFAR-10-C's form: fog.npy holds 5 x 10000 images, mildest first, and
 //                                        labels.npy their labels
 //
@@ -133,15 +133,16 @@ inline data::Dataset decode_npy_dataset(const NamedTensor& features, const Named
     return detail::npy_dataset(features, detail::labels_of(labels), labels.name, classes);
 }
 // Several classes an example: an array (n, classes) of 0 and 1.
-inline data::Dataset decode_npy_marks(const NamedTensor& features, const NamedTensor& marks) {
-    const std::size_t each = detail::numbers_each(marks, "marks");
-    return detail::with_rows(features, marks.size() / each, [&](auto rows) {
-        auto all = detail::with_numbers(marks, [&](const auto& numbers) {
+inline data::Dataset decode_npy_multi_hot(const NamedTensor& features, const NamedTensor& labels) {
+    const std::size_t each = detail::numbers_each(labels, "multi-hot labels");
+    return detail::with_rows(features, labels.size() / each, [&](auto rows) {
+        auto all = detail::with_numbers(labels, [&](const auto& numbers) {
             std::vector<std::uint8_t> out;
             for (const auto number : numbers) {
                 if (number != 0 && number != 1)
-                    throw IoError(marks.name, "mark " + std::to_string(static_cast<double>(number)) + " of example " +
-                                                  std::to_string(out.size() / each) + " is neither 0 nor 1");
+                    throw IoError(labels.name, "multi-hot label " + std::to_string(static_cast<double>(number)) +
+                                                   " of example " + std::to_string(out.size() / each) +
+                                                   " is neither 0 nor 1");
                 out.push_back(number != 0);
             }
             return out;

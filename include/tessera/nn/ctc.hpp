@@ -131,7 +131,8 @@ struct Ctc {
                    labels_of(batch, i));
     }
     void check(const Examples& examples, std::size_t outputs, std::size_t frames = 1) const {
-        if (!examples.labels) throw ConfigError("nn::Ctc needs labels; these examples have targets or marks");
+        if (!examples.labels)
+            throw ConfigError("nn::Ctc needs labels; these examples have targets or multi-hot labels");
         if (examples.classes != outputs / frames)
             throw ConfigError("nn::Ctc needs an output for each class, the blank among them: the examples have " +
                               std::to_string(examples.classes) + " classes, a frame of the network " +

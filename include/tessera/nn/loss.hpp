@@ -104,7 +104,8 @@ struct SoftmaxCrossEntropy {
     }
     static void check(const Examples& examples, std::size_t outputs, std::size_t positions = 1) {
         if (!examples.labels)
-            throw ConfigError("nn::SoftmaxCrossEntropy needs one class an example; these have targets or marks");
+            throw ConfigError("nn::SoftmaxCrossEntropy needs one class an example; these have targets or multi-hot "
+                              "labels");
         if (examples.labels_each != positions)
             throw ConfigError("nn::SoftmaxCrossEntropy needs a label for each position; the examples have " +
                               std::to_string(examples.labels_each) + ", the network " + std::to_string(positions));

@@ -90,7 +90,7 @@ public:
         detail::validate_all(executor);
         const double begin = clock_seconds();
         const Arena::Use use(*arena_);
-        const Participation drawn = cohort_of(sampler);
+        const Participation drawn = participation_of(sampler);
         guest_.reset();
         const Plan plan = ranks_.of_first([&] { return sampler.plan(plan_key(drawn), server_.round(), candidates_); });
         const auto shares = Shares::of(ranks_, plan, data_);

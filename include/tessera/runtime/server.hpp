@@ -85,8 +85,8 @@ public:
     // Whether a state that came from outside may be this server's.
     bool holds(const State& state) const { return detail::holds_state<Me, R>(setup_->method, opened(), state); }
 
-    // `drawn` is cohort_of(sampler); what it leaves out is counted as if the worst were so. `shares`: of a round that
-    // several ranks take part in, each with a server of its own; it must last as long as the round.
+    // `drawn` is participation_of(sampler); what it leaves out is counted as if the worst were so. `shares`: of a round
+    // that several ranks take part in, each with a server of its own; it must last as long as the round.
     void open_round(const Plan& plan, const Participation& drawn = {}, const Shares* shares = nullptr) {
         const std::unique_lock hold(*gate_);
         forget_round();
@@ -100,7 +100,7 @@ public:
             seated_.push_back(seat.client);
         }
         seats_.assign(merged, Taken::waiting);
-        cohort_ = drawn;
+        participation_ = drawn;
         shares_ = shares;
         uploads_.resize(merged);
         begin_sum();
@@ -182,7 +182,7 @@ public:
     Context<M> context() const {
         auto at = setup_->context(aux_, 0, round_, workspace_);
         at.labelled = &labelled_;
-        at.cohort = cohort_;
+        at.participation = participation_;
         return at;
     }
 
@@ -371,7 +371,7 @@ private:
     Vec<std::uint32_t> position_of_;  // of every client; only those seated are touched in a round
     Vec<Id> seated_;
     Vec<Taken> seats_;  // of the merged clients, in the plan's order
-    Participation cohort_;
+    Participation participation_;
     const Shares* shares_ = nullptr;
     Vec<Merged> uploads_;
     Vec<std::uint32_t> arrived_;  // by group of neighbours, while they are added up as they come

@@ -43,23 +43,23 @@ inline double area(std::vector<Ranked> all) {
 }
 }  // namespace detail
 
-// One score an example; positive where its mark is not 0.
-inline double auc(In<double> scores, In<std::uint8_t> marks) {
-    tessera::detail::require(scores.size() == marks.size(), "auc: there must be one mark for each score");
+// One score an example; positive where its label is not 0.
+inline double auc(In<double> scores, In<std::uint8_t> labels) {
+    tessera::detail::require(scores.size() == labels.size(), "auc: there must be one label for each score");
     std::vector<detail::Ranked> all;
-    for (std::size_t i = 0; i < scores.size(); ++i) all.push_back({scores[i], marks[i] != 0});
+    for (std::size_t i = 0; i < scores.size(); ++i) all.push_back({scores[i], labels[i] != 0});
     return detail::area(std::move(all));
 }
 
-// `classes` scores and marks an example, example after example.
-inline double macro_auc(In<double> scores, In<std::uint8_t> marks, std::size_t classes) {
-    tessera::detail::require(classes > 0 && scores.size() == marks.size() && scores.size() % classes == 0,
-                             "macro_auc: there must be a score and a mark for each class of each example");
+// `classes` scores and labels an example, example after example.
+inline double macro_auc(In<double> scores, In<std::uint8_t> labels, std::size_t classes) {
+    tessera::detail::require(classes > 0 && scores.size() == labels.size() && scores.size() % classes == 0,
+                             "macro_auc: there must be a score and a label for each class of each example");
     double sum = 0, defined = 0;
     std::vector<detail::Ranked> all(scores.size() / classes);
     for (std::size_t c = 0; c < classes; ++c) {
         for (std::size_t i = 0; i < all.size(); ++i)
-            all[i] = {scores[i * classes + c], marks[i * classes + c] != 0};
+            all[i] = {scores[i * classes + c], labels[i * classes + c] != 0};
         const double area = detail::area(all);
         if (std::isnan(area)) continue;
         sum += area;
