@@ -314,6 +314,22 @@ protected:
     std::vector<ClientCount> counts_;
 };
 
+// One number, with the tags that are in a type and those that are not.
+template <Which W, When T, SplitOf S, Whom P>
+Evaluation evaluation_of(const On& on, const Pick& pick, const std::string& stage, Average how, Metric metric,
+                         double value) {
+    return {.model = W,
+            .when = T,
+            .on = on,
+            .split = S,
+            .clients = P,
+            .pick = pick,
+            .average = how,
+            .metric = metric,
+            .stage = stage,
+            .value = value};
+}
+
 // Results of one model per client (or of one model on every client's data), in order of client number, so the
 // averages have the same bits in whatever order the clients arrived.
 template <Which W, When T, SplitOf S, Whom P>
@@ -340,16 +356,7 @@ public:
 
 private:
     Evaluation tagged(Average how, Metric metric, double value) const {
-        return {.model = W,
-                .when = T,
-                .on = on_,
-                .split = S,
-                .clients = P,
-                .pick = pick_,
-                .average = how,
-                .metric = metric,
-                .stage = stage_,
-                .value = value};
+        return evaluation_of<W, T, S, P>(on_, pick_, stage_, how, metric, value);
     }
 };
 

@@ -86,16 +86,7 @@ public:
 
     const std::vector<ClientAuc>& values() const { return values_; }
     Evaluation mean(Average how) const {
-        return {.model = W,
-                .when = T,
-                .on = on_,
-                .split = S,
-                .clients = P,
-                .pick = pick_,
-                .average = how,
-                .metric = Metric::auc,
-                .stage = stage_,
-                .value = spread_of(how).mean};
+        return evaluation_of<W, T, S, P>(on_, pick_, stage_, how, Metric::auc, spread_of(how).mean);
     }
     double stddev() const { return spread_of(Average::unweighted).stddev; }
 
