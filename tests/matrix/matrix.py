@@ -474,6 +474,11 @@ def section_of_pairs(found, refused):
     return lines
 
 
+def says(text, found, refused):
+    """Whether a page's section on pairs is of what was found."""
+    return "\n".join(section_of_pairs(found, refused)).strip() in text
+
+
 # The page --------------------------------------------------------------------------------------------------------------
 
 def page(results, pairs=()):
@@ -609,6 +614,10 @@ def self_test():
     assert not unpinned(known().values(), pinned), unpinned(known().values(), pinned)
     assert unpinned(["tessera::Masked: nobody says this", "a text of an exception"], pinned) == ["tessera::Masked: nobody says this"]
     assert unpinned(known().values(), [text for text in pinned if "::Scaffold" not in text])
+    # The page is of the compositions that are asked for now; whether they hold is for `matrix.py pairs`.
+    found = {(n, key(c)): (c, "holds") for n, c in compositions_of_pairs}
+    assert says(PAGE.read_text(), found, known()), "docs/matrix.md: run `matrix.py pairs OUT` and `matrix.py page OUT`"
+    assert not says(PAGE.read_text(), dict(list(found.items())[:-1]), known())
     told = accepted({"Ditto": {"rule: Adam": "refused: x: y", "rule: SAM": "holds"}},
                     {("FedAvg", "fold: Adam"): "s", ("Ditto", "rule: SAM"): "gone"}, {"FedAvg", "Ditto"})
     assert "# rows: Ditto FedAvg\nDitto\trule: Adam\tx: y\nFedAvg\tfold: Adam\ts\n" in told and "gone" not in told, told
@@ -638,6 +647,7 @@ def main():
     parser.add_argument("out", nargs="?", type=pathlib.Path)
     parser.add_argument("--row", action="append", default=[])
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--fresh", action="store_true", help="pairs: forget what OUT knows of them")
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--flags", default="")
     parser.add_argument("--linked", default="linked.o")
@@ -651,9 +661,14 @@ def main():
     names = [name for name in sorted(METHODS) if not arguments.row or name in arguments.row]
     if arguments.what == "pairs":
         cells = pair_cells(known())
+        if arguments.fresh:
+            for file in [*arguments.out.glob("pairs_*.json"), *arguments.out.glob("cell.hpp.gch")]:
+                file.unlink()
         run_rows(arguments, pairs_left(arguments.out, cells, arguments.again))
         found = pairs_found(arguments.out, known())
         wrong = [f"{name}, {what}: {v}" for (name, what), (_, v) in found.items() if v != "holds"]
+        if not says(PAGE.read_text(), found, known()):
+            wrong.append(f"docs/matrix.md says something else of pairs: `matrix.py page {arguments.out}` writes it")
         print(*wrong, sep="\n")
         return 1 if wrong else 0
     if arguments.what == "accept":

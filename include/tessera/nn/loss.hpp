@@ -154,7 +154,7 @@ struct BinaryCrossEntropy {
     }
     static void check(const Examples& examples, std::size_t outputs, std::size_t = 1) {
         if (!examples.multi_hot || examples.classes != outputs)
-            throw ConfigError("nn::BinaryCrossEntropy needs examples with a mark for each output of the network");
+            throw ConfigError("nn::BinaryCrossEntropy needs multi-hot labels, one for each output of the network");
     }
 };
 
