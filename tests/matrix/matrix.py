@@ -313,10 +313,8 @@ def clash(choices):
         return "tessera::Private: noise twice"
     if c.get("fold") == "distilled" and c.get("model") == "a user's":
         return "tessera::Distill: this model has no `logits` and `pullback`"
-    if c.get("gate") == "chain" and c.get("model") in ("MCLR", "group norm", "batch norm", "attention"):
+    if c.get("gate") == "chain" and c.get("model") in ("MCLR", "group norm", "batch norm", "attention", "adapters"):
         return "a router with 1 hidden widths serves 2 blocks, the model has another number"
-    if c.get("model") == "adapters" and "gate" in c:
-        return "tessera::RoutableModel"
     return None
 
 
