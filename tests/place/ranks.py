@@ -4,13 +4,15 @@
 itself. What is compared is the whole JSON of the run, hashes and all reported numbers, without times and provenance.
 
   ranks.py sample LAB MPIRUN                  each method once, on 2 or 3 ranks with 1 or 2 threads: for scripts/test
-  ranks.py matrix LAB MPIRUN [--ranks 1,2,3]  each method on each number of ranks with 1 and 2 threads: for scripts/ranks
+  ranks.py matrix LAB MPIRUN [--ranks 1,2,3]  each method on each number of ranks with 1 and 2 threads: for scripts/ranks;
+                                              with --journal FILE what is written there is not run again with the same lab
   ranks.py kills LAB MPIRUN [--times 20]      a rank is killed at a random moment; the run goes on on other ranks
   ranks.py sentences LAB MPIRUN               what goes wrong is one sentence
   ranks.py carried PROGRAM MPIRUN             what place::Mpi carries comes whole, on 1 to 5 ranks
 
 MPIRUN is Open MPI's or MPICH's; ranks may be more than there are cores."""
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -143,19 +145,45 @@ def sample(lab, _):
     finish("sample", len(runs), failed)
 
 
+class Journal:
+    """Cells that were equal, a line each, below the fingerprint of the lab that ran them. Without a path: none."""
+
+    def __init__(self, path, lab):
+        self.path, self.held = path, set()
+        if not path:
+            return
+        head = hashlib.sha256(pathlib.Path(lab).read_bytes()).hexdigest()
+        lines = pathlib.Path(path).read_text().splitlines() if pathlib.Path(path).exists() else []
+        if lines[:1] == [head]:
+            self.held = set(lines[1:])
+        else:
+            pathlib.Path(path).write_text(head + "\n")
+
+    def add(self, cell):
+        self.held.add(cell)
+        if self.path:
+            with open(self.path, "a") as out:
+                print(cell, file=out)
+
+
 def matrix(lab, asked):
-    failed, tried, runs = [], 0, runs_of(lab)
-    for name, words in runs.items():
-        if asked.only and name not in asked.only.split(","):
+    """One thread first, then two on few ranks, then the rest: on two cores what waits for its turn takes longest."""
+    journal, failed, alone, runs = Journal(asked.journal, lab.lab), [], {}, runs_of(lab)
+    if asked.only:
+        runs = {name: runs[name] for name in asked.only.split(",")}
+    ranks = list(map(int, asked.ranks.split(",")))
+    cells = sorted((r * threads if threads > 1 else 0, r, threads, name) for r in ranks for threads in (1, 2) for name in runs)
+    for number, (_, r, threads, name) in enumerate(cells, 1):
+        cell = f"{name}, {r} ranks x {threads} threads"
+        if cell in journal.held:
             continue
-        alone = lab.result(words)
-        for ranks in map(int, asked.ranks.split(",")):
-            for threads in (1, 2):
-                tried += 1
-                compare(f"{name}, {ranks} ranks x {threads} threads", alone,
-                        lab.result([*words, "--threads", threads], ranks), failed)
-        print(f"{name}: done", flush=True)
-    finish("matrix", tried, failed)
+        if name not in alone:
+            alone[name] = lab.result(runs[name])
+        if compare(cell, alone[name], lab.result([*runs[name], "--threads", threads], r), failed):
+            journal.add(cell)
+        if number % len(runs) == 0:
+            print(f"{number} of {len(cells)}: {r} ranks x {threads} threads done, {len(failed)} failed so far", flush=True)
+    finish("matrix", len(cells), failed)
 
 
 def children(pid):
@@ -256,6 +284,7 @@ def main():
     parser.add_argument("mpirun")
     parser.add_argument("--ranks", default="1,2,3,4,7")
     parser.add_argument("--only", default="", help="methods, joined by commas")
+    parser.add_argument("--journal", default="", help="a file of cells that need not be run again")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
