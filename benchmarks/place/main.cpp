@@ -3,6 +3,7 @@
 //
 //   place carry                             a message there and back, and many bytes one way, between two ranks
 //   place rounds METHOD CLIENTS SEATS       fedavg or ditto on MCLR (7,850 floats), sizes log-normal with sigma 1
+//   place visits SEATS                      how long each visit of a round takes on one thread, and how busy two are
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include <tessera/core/clock.hpp>
+#include <tessera/exec/openmp.hpp>
+#include <tessera/exec/serial.hpp>
 #include <tessera/method/ditto.hpp>
 #include <tessera/method/fedavg.hpp>
 #include <tessera/nn/zoo.hpp>
@@ -46,6 +49,59 @@ data::FederatedDataset skewed(std::size_t clients) {
         split.clients.push_back(std::move(share));
     }
     return {data::Dataset::own(std::move(rows), std::move(labels), 10), std::move(split)};
+}
+
+// Says of an executor how long its visits took, and all of them together.
+template <class E>
+struct Watched {
+    static constexpr Offers offers{};
+    struct Seen {
+        std::vector<double> seconds{};  // by seat, in the order in which they were begun
+        double wall = 0;
+    };
+    E inner;
+    Seen* seen;
+    std::size_t concurrency() const { return inner.concurrency(); }
+    template <class Body>
+    void for_each(std::size_t tasks, Body&& body) const {
+        if (!seen->seconds.empty()) return inner.for_each(tasks, body);  // visits come first in a round
+        seen->seconds.resize(tasks);
+        const double begin = clock_seconds();
+        inner.for_each(tasks, [&](std::size_t task, std::size_t worker) {
+            const double started = clock_seconds();
+            body(task, worker);
+            seen->seconds[task] = clock_seconds() - started;
+        });
+        seen->wall = clock_seconds() - begin;
+    }
+};
+double sum_of(const std::vector<double>& all) {
+    double sum = 0;
+    for (const double one : all) sum += one;
+    return sum;
+}
+
+void visits(std::size_t seats) {
+    constexpr std::size_t timed = 15;
+    const auto data = skewed(seats);
+    Federation<FedAvg<>, Net> one(Net{}, data, {}, {.seed = 1, .batch = 20}), two(Net{}, data, {}, {.seed = 1, .batch = 20});
+    const sample::Uniform everybody{seats};
+    std::vector<double> seconds, share, allowed;
+    for (std::size_t r = 0; r < timed; ++r) {
+        Watched<exec::Serial>::Seen alone;
+        Watched<exec::OpenMp>::Seen both;
+        one.round(everybody, Watched<exec::Serial>{{}, &alone});
+        two.round(everybody, Watched<exec::OpenMp>{{2}, &both});
+        share.push_back(sum_of(both.seconds) / (2 * both.wall));
+        allowed.push_back(std::min(1.0, sum_of(both.seconds) / 2 / *std::ranges::max_element(both.seconds)));
+        seconds = alone.seconds;
+    }
+    std::printf("{\"what\": \"visits\", \"seats\": %zu, \"two_busy\": %.4f, \"least_busy\": %.4f, \"longest_allows\": %.4f, "
+                "\"state\": \"%s\", \"state_of_two\": \"%s\", \"seconds\": [",
+                seats, median(share), *std::ranges::min_element(share), median(allowed),
+                one.fingerprint().hex().c_str(), two.fingerprint().hex().c_str());
+    for (std::size_t i = 0; i < seconds.size(); ++i) std::printf("%s%.6f", i > 0 ? ", " : "", seconds[i]);
+    std::printf("]}\n");
 }
 
 void carry(place::Mpi& all) {
@@ -109,8 +165,10 @@ int main(int argc, char** argv) {
         const std::size_t clients = std::strtoul(argv[3], nullptr, 10), seats = std::strtoul(argv[4], nullptr, 10);
         if (argv[2] == std::string("ditto")) rounds(all, "ditto", Ditto<>{}, clients, seats);
         else rounds(all, "fedavg", FedAvg<>{}, clients, seats);
+    } else if (what == "visits" && argc == 3) {
+        visits(std::strtoul(argv[2], nullptr, 10));
     } else {
-        std::fprintf(stderr, "place carry, or place rounds METHOD CLIENTS SEATS\n");
+        std::fprintf(stderr, "place carry, place visits SEATS, or place rounds METHOD CLIENTS SEATS\n");
         return 2;
     }
 }

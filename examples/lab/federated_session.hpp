@@ -109,6 +109,7 @@ private:
                     .batch = *options().batch,
                     .rounds = *options().rounds,
                     .quorum = options().quorum,
+                    .keep_uploads = options().keep_uploads,
                     .stateless = options().stateless},
                    std::move(warm_start), public_data());
     }

@@ -108,6 +108,7 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--quorum", o.quorum, "Share of uploads without which a round does not count");
     command.add_flag("--stateless", o.stateless, "Clients forget after each visit");
     command.add_flag("--wire", o.over_the_wire, "Send every message through its bytes");
+    command.add_flag("--keep-uploads", o.keep_uploads, "Add uploads up when all are there, not as they come");
     command.add_option("--codec", o.codec, "Of uploads: 8bit, 4bit, sign, topk:0.01, randomk:0.01");
     command.add_option("--threads", o.threads, "Worker threads; the results do not depend on them");
     command.add_flag("--device", o.device, "Train the clients of a round together on a GPU; without one on the host");

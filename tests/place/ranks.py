@@ -255,7 +255,9 @@ def sentences(lab, _):
             print(f"WRONG {name}: exit {done.returncode}\n{done.stdout}{done.stderr}")
 
     expect("a run", words, 0, "")
-    expect("a log", [*words, "--store", "log", "--checkpoint", lab.folder / "log"], 2, "--store log: a log is of one process")
+    earlier = [*words, "--store", "log", "--checkpoint", lab.folder / "log"]
+    expect("a log", earlier, 0, "")
+    expect("a log of an earlier run", earlier, 2, "checkpoints of an earlier run are there")
     expect("more clients than there are", [*words[:-4], "--per-round", "99", "--model", "mclr"], 2, "--per-round is 99")
     expect("no such method", [*SYNTHETIC, "--algorithm", "dito"], 2, "dito")
     expect("a place that is none", [*words, "--json", lab.folder / "no" / "where.json"], 2, "where.json")
@@ -263,7 +265,7 @@ def sentences(lab, _):
     if len(spoken) != 1:
         failed.append("one voice")
         print(f"WRONG one voice: {spoken}")
-    finish("sentences", 6, failed)
+    finish("sentences", 7, failed)
 
 
 def carried(lab, _):

@@ -86,6 +86,9 @@ public:
                              [&, k = client](const Staged& s) { return s.client == k; }))
                 counted.push_back(stage(client, state));
         outside_->commit(round, counted);
+    }
+    void committed() {
+        outside_->committed();
         unsaved_.clear();
     }
     // A state that must not be lost, where the store cannot take it now.

@@ -177,8 +177,7 @@ private:
         std::uint64_t end = 0, end_check = 0, visited = 0;
         Fingerprint sum{};
     };
-    // A round that is written and does not count yet.
-    struct Next {
+    struct Next {  // a round that is written and does not count yet
         std::uint64_t round = 0;
         Fingerprint sum{};
         std::uint64_t visited = 0, written = 0;
