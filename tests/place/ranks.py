@@ -6,7 +6,8 @@ itself. What is compared is the whole JSON of the run, hashes and all reported n
   ranks.py sample LAB MPIRUN                  each method once, on 2 or 3 ranks with 1 or 2 threads: for scripts/test
   ranks.py matrix LAB MPIRUN [--ranks 1,2,3]  each method on each number of ranks with 1 and 2 threads: for scripts/ranks;
                                               with --journal FILE what is written there is not run again with the same lab
-  ranks.py kills LAB MPIRUN [--times 20]      a rank is killed at a random moment; the run goes on on other ranks
+  ranks.py kills LAB MPIRUN [--times 20]      a rank is killed at a random moment; the run goes on on other ranks. Every second
+                                              time states are in logs, a log a rank
   ranks.py sentences LAB MPIRUN               what goes wrong is one sentence
   ranks.py carried PROGRAM MPIRUN             what place::Mpi carries comes whole, on 1 to 5 ranks
 
@@ -25,6 +26,8 @@ import time
 
 SYNTHETIC = ["--data", "synthetic:0.5,0.5", "--clients", "11", "--unseen", "2", "--rounds", "3", "--batch", "10", "--quiet"]
 MODELS = ("mclr", "dnn", "dnn-adapter", "dnn-norm")
+FRESH = "a folder that is not there yet"
+IN_LOGS = ["--store", "log", "--checkpoint", FRESH]
 NOT_COMPARED = ("seconds", "phases", "provenance", "threads")
 
 
@@ -83,7 +86,8 @@ class Lab:
         return subprocess.run(self.command(words, ranks), capture_output=True, text=True, env=self.environment, timeout=600)
 
     def result(self, words, ranks=None):
-        """The run's JSON; ranks None: the lab alone, without a launcher."""
+        """The run's JSON; ranks None: the lab alone, without a launcher. FRESH among the words is a new folder."""
+        words = [tempfile.mkdtemp(dir=self.folder) + "/run" if word == FRESH else word for word in words]
         out = self.folder / "out.json"
         out.unlink(missing_ok=True)
         done = self.run([*words, "--json", out], ranks)
@@ -129,6 +133,8 @@ def runs_of(lab):
     runs["flow, routing"] = [*runs["flow"], "--analyse", "routing"]
     runs["pfedbred-mh, coherence"] = [*runs["pfedbred-mh"], "--analyse", "coherence"]
     runs["feddf, ensemble"] = [*runs["feddf"], "--analyse", "ensemble"]
+    for name in ("ditto", "scaffold", "fedfomo", "fedspa-dst", "knn-per"):
+        runs[f"{name}, in logs"] = [*runs[name], *IN_LOGS]
     runs["stages"] = [*SYNTHETIC, "--per-round", "5", "--model", "dnn", "--scope", "output", "--stages",
                       "fedavg rounds=2 rate=0.05; fedalt rounds=2 rate=0.01; tune tune_epochs=2"]
     return runs
@@ -167,22 +173,24 @@ class Journal:
 
 
 def matrix(lab, asked):
-    """One thread first, then two on few ranks, then the rest: on two cores what waits for its turn takes longest."""
+    """Streamed and kept. One thread first, then two on few ranks, then the rest: on two cores what waits for its turn takes
+    longest."""
     journal, failed, alone, runs = Journal(asked.journal, lab.lab), [], {}, runs_of(lab)
-    if asked.only:
-        runs = {name: runs[name] for name in asked.only.split(",")}
-    ranks = list(map(int, asked.ranks.split(",")))
-    cells = sorted((r * threads if threads > 1 else 0, r, threads, name) for r in ranks for threads in (1, 2) for name in runs)
-    for number, (_, r, threads, name) in enumerate(cells, 1):
-        cell = f"{name}, {r} ranks x {threads} threads"
-        if cell in journal.held:
-            continue
-        if name not in alone:
-            alone[name] = lab.result(runs[name])
-        if compare(cell, alone[name], lab.result([*runs[name], "--threads", threads], r), failed):
-            journal.add(cell)
-        if number % len(runs) == 0:
-            print(f"{number} of {len(cells)}: {r} ranks x {threads} threads done, {len(failed)} failed so far", flush=True)
+    if unknown := [name for name in asked.only.split(",") if asked.only and name not in runs]:
+        sys.exit(f"--only {','.join(unknown)}: there is {', '.join(runs)}")
+    names = asked.only.split(",") if asked.only else list(runs)
+    cells = sorted((r * threads if threads > 1 else 0, kept, r, threads, name) for r in map(int, asked.ranks.split(","))
+                   for threads in (1, 2) for kept in (False, True) for name in names)
+    for number, (_, kept, r, threads, name) in enumerate(cells, 1):
+        cell = f"{name}, {r} ranks x {threads} threads" + (", kept" if kept else "")
+        if cell not in journal.held:
+            if name not in alone:
+                alone[name] = lab.result(runs[name])
+            words = [*runs[name], "--threads", threads, *(["--keep-uploads"] if kept else [])]
+            if compare(cell, alone[name], lab.result(words, r), failed):
+                journal.add(cell)
+        if number % len(names) == 0:
+            print(f"{number} of {len(cells)}, {len(failed)} failed so far; done: {cell.split(', ', 1)[1]}", flush=True)
     finish("matrix", len(cells), failed)
 
 
@@ -213,7 +221,7 @@ def kills(lab, asked):
     length = time.monotonic() - began
     for i in range(asked.times):
         place = lab.folder / f"run-{i}"
-        keep = ["--checkpoint", place, "--checkpoint-every", "3"]
+        keep = ["--checkpoint", place, "--checkpoint-every", "3", *(["--store", "log"] if i % 2 else [])]
         ranks = random.choice((2, 3, 4))
         with subprocess.Popen(lab.command([*words, *keep], ranks), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               env=lab.environment) as started:
@@ -233,7 +241,12 @@ def kills(lab, asked):
         resumed += bool(files)
         at = files[-1].stem if files else "nothing kept"
         if compare(f"kill {i}", strip(alone), strip(again), failed):
-            print(f"kill {i}: {ranks} ranks, exit {code}, {at}, resumed on {more}: the same", flush=True)
+            print(f"kill {i}{', in logs' if i % 2 else ''}: {ranks} ranks, exit {code}, {at}, resumed on {more}: the same", flush=True)
+        if i % 2:
+            read = subprocess.run([lab.lab, "store", place], capture_output=True, text=True)
+            if read.returncode or read.stdout.count("every checksum matches") < more:
+                failed.append(f"the logs of kill {i}")
+                print(f"WRONG logs of kill {i}: {read.stdout}{read.stderr}")
     print(f"{resumed} of {asked.times} were resumed from a checkpoint")
     finish("kills", asked.times, failed + ([] if resumed else ["none was resumed"]))
 
