@@ -109,8 +109,8 @@ private:
                     .batch = *options().batch,
                     .rounds = *options().rounds,
                     .quorum = options().quorum,
-                    .keep_uploads = options().keep_uploads,
-                    .stateless = options().stateless},
+                    .stateless = options().stateless,
+                    .keep_uploads = options().keep_uploads},
                    std::move(warm_start), public_data());
     }
     static bool acts_when_served(std::string_view name) {
