@@ -20,5 +20,6 @@
 #include <tessera/runtime/server.hpp>
 #include <tessera/runtime/setup.hpp>
 #include <tessera/runtime/store.hpp>
+#include <tessera/runtime/store_parts.hpp>
 #include <tessera/runtime/theory.hpp>
 #include <tessera/runtime/visit.hpp>
