@@ -208,11 +208,15 @@ def children(pid):
     return found
 
 
+def rounds_kept(place):
+    return max((int(file.stem.split("-")[1]) for file in place.glob("round-*.tessera")), default=0)
+
+
 def kills(lab, asked):
     """A rank dies at a random moment of a run that keeps checkpoints; all end; the run goes on on another number of ranks
     to the state of a run that nobody disturbed."""
     random.seed(asked.seed)
-    failed, resumed = [], 0
+    failed, resumed, killed = [], 0, 0
     words = ["60" if word == "3" else word for word in SYNTHETIC]  # rounds
     words += ["--algorithm", "ditto", "--per-round", "7", "--model", "dnn"]
     alone = lab.result(words)
@@ -225,8 +229,11 @@ def kills(lab, asked):
         ranks = random.choice((2, 3, 4))
         with subprocess.Popen(lab.command([*words, *keep], ranks), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               env=lab.environment) as started:
+            begin, late = random.randrange(55), random.uniform(0, length / 20)  # a round to wait for, and so long after it
+            while started.poll() is None and rounds_kept(place) < begin:
+                time.sleep(0.005)
             try:
-                started.wait(random.uniform(0.3, 1) * length)
+                started.wait(late)
             except subprocess.TimeoutExpired:
                 below = [p for p in children(started.pid)
                          if pathlib.Path(f"/proc/{p}/comm").exists() and
@@ -234,6 +241,7 @@ def kills(lab, asked):
                 if below:
                     os.kill(random.choice(below), signal.SIGKILL)
             code = started.wait(120)
+            killed += code != 0
         files = sorted(place.glob("round-*.tessera")) if place.exists() else []
         more = random.choice([n for n in (1, 2, 3, 4) if n != ranks])
         again = lab.result([*words, *keep, "--resume"], more)
@@ -247,7 +255,7 @@ def kills(lab, asked):
             if read.returncode or read.stdout.count("every checksum matches") < more:
                 failed.append(f"the logs of kill {i}")
                 print(f"WRONG logs of kill {i}: {read.stdout}{read.stderr}")
-    print(f"{resumed} of {asked.times} were resumed from a checkpoint")
+    print(f"{killed} of {asked.times} met a run under way, {resumed} were resumed from a checkpoint")
     finish("kills", asked.times, failed + ([] if resumed else ["none was resumed"]))
 
 

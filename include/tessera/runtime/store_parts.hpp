@@ -67,7 +67,7 @@ public:
     void saved(Store& store, const Ranks& ranks) {
         store.saved();
         saved_ = {saved_[1], ours_};
-        if (let_go_ && ranks.rank() == 0) let_go_(saved_);
+        if (let_go_) ranks.first_does([&] { let_go_(saved_); });
     }
 
     // The store as it was when the bytes were written, for the clients that live here; a state that moves is one that

@@ -64,7 +64,12 @@ inline bool other_logs_hold_states(const std::string& directory, const StorePart
 
 // Removes all logs but those of `needed`. One that is in use stays, and so does what cannot be removed.
 inline void let_go_of_logs(const std::string& directory, std::span<const StorePart> needed) {
-    for (const auto& log : logs_below(directory)) {
+    std::vector<std::string> all;
+    try {
+        all = logs_below(directory);
+    } catch (const IoError&) {  // nothing can be removed, then
+    }
+    for (const auto& log : all) {
         if (std::ranges::any_of(needed, [&](const StorePart& part) { return is_of(log, directory, part); })) continue;
         try {
             const io::DirectoryLock held(log);

@@ -35,15 +35,15 @@ class LogStore final : public Store {
 public:
     LogStore(const std::string& run, const StorePart& part, bool anew, std::uint64_t least, std::size_t clients)
         : run_(run),
-          part_(part),
           directory_(path_of_part(run, part)),
+          part_(part),
           anew_(anew || part.began > 0),  // no checkpoint knows what an attempt to move there left
           least_(least),
           lock_(hold(directory_)),
           index_(clients) {}
     // What a checkpoint says of a log that is not this process's own: only to be read.
     LogStore(const std::string& run, const StorePart& part, std::size_t clients, Reader& written)
-        : run_(run), part_(part), directory_(path_of_part(run, part)), index_(clients) {
+        : run_(run), directory_(path_of_part(run, part)), part_(part), index_(clients) {
         adopt(load(written));
     }
 
@@ -143,11 +143,14 @@ public:
     void restored() override {
         adopt(std::move(*found_));
         found_.reset();
-        for (const auto& name : io::list_files(directory_))
-            if (const auto number = number_in(name); number > 0 && !segments_.contains(number))
-                ::unlink(path_of(number).c_str());
-        if (!segments_.empty() && !last().sealed && last().file.size() > last().size) last().file.cut(last().size);
         begun_ = true;
+        try {
+            for (const auto& name : io::list_files(directory_))
+                if (const auto number = number_in(name); number > 0 && !segments_.contains(number))
+                    ::unlink(path_of(number).c_str());
+            if (!segments_.empty() && !last().sealed) last().file.cut(last().size);
+        } catch (const IoError&) {
+        }
     }
 
     Fingerprint fingerprint() const override { return sum_; }
@@ -476,11 +479,10 @@ private:
         take(next, prints, number, rows);
     }
 
-    std::string run_;
+    std::string run_, directory_;
     StorePart part_;
-    std::string directory_;
-    bool anew_ = false, begun_ = false;
-    std::uint64_t least_ = 1;
+    bool anew_ = false, begun_ = false, new_names_ = false;
+    std::uint64_t least_ = 1, written_down_ = 0;
     std::optional<io::DirectoryLock> lock_{};  // of whoever writes
     mutable std::mutex lock_of_files_;  // of the list of files, while states are read and staged
     Segments segments_{};
@@ -489,10 +491,8 @@ private:
     std::uint64_t visited_ = 0, live_ = 0;
     std::uint64_t end_ = 0, end_check_ = 0, next_check_ = 0;  // where the log ends, and the check of its last footer
     std::uint32_t newest_ = 0;
-    bool new_names_ = false;
     Next next_{};
     std::optional<Loaded> found_{};
-    std::uint64_t written_down_ = 0;
     std::array<std::uint64_t, 2> saved_{};  // where the log ended at the last two checkpoints
     Victim victim_{};
 };
