@@ -220,17 +220,14 @@ def kills(lab, asked):
     words = ["60" if word == "3" else word for word in SYNTHETIC]  # rounds
     words += ["--algorithm", "ditto", "--per-round", "7", "--model", "dnn"]
     alone = lab.result(words)
-    began = time.monotonic()
-    lab.result(words, 3)
-    length = time.monotonic() - began
     for i in range(asked.times):
         place = lab.folder / f"run-{i}"
         keep = ["--checkpoint", place, "--checkpoint-every", "3", *(["--store", "log"] if i % 2 else [])]
         ranks = random.choice((2, 3, 4))
         with subprocess.Popen(lab.command([*words, *keep], ranks), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               env=lab.environment) as started:
-            begin, late = random.randrange(55), random.uniform(0, length / 20)  # a round to wait for, and so long after it
-            while started.poll() is None and rounds_kept(place) < begin:
+            first, late = random.randrange(55), random.uniform(0, 0.05)  # a round to wait for, and so long after it
+            while started.poll() is None and rounds_kept(place) < first:
                 time.sleep(0.005)
             try:
                 started.wait(late)
