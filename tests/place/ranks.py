@@ -237,7 +237,7 @@ def kills(lab, asked):
                          pathlib.Path(f"/proc/{p}/comm").read_text().strip() == "tessera-lab"]
                 if below:
                     os.kill(random.choice(below), signal.SIGKILL)
-            code = started.wait(120)
+            code = started.wait(600)
             killed += code != 0
         files = sorted(place.glob("round-*.tessera")) if place.exists() else []
         more = random.choice([n for n in (1, 2, 3, 4) if n != ranks])
