@@ -315,6 +315,7 @@ ReadPool read_csv(Source& source) {
         }
         remark("columns of words, a feature for each word: " + names);
     }
+    if (table.named_lines) remark("the first column has no name and is not read");
     if (table.dropped > 0) remark(std::to_string(table.dropped) + " lines with a missing value left out");
     if (table.holes > 0) remark(std::to_string(table.holes) + " missing values filled with means of training data");
     return pool;
