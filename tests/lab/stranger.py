@@ -54,6 +54,7 @@ READ = [
     ("csv:{}/survey.csv,label=answer,missing=drop,ignore=city", DEALT, ["2 features", "left out"]),
     ("csv:{}/houses.csv,target=price", [*DEALT, "--model", "mclr"], ["60 examples", "2 features", "1 real target"]),
     ("csv:{}/orders.csv,label=kind,ignore=id+when", DEALT, ["1 feature,", "2 classes (A, B)"]),
+    ("csv:{}/frame.csv,label=species", DEALT, ["2 features", "3 classes", "the first column has no name and is not read"]),
 ]
 REFUSED = [
     ("csv:{}/passengers.csv,label=Survived", ["line 9: column 'Age': the value is missing", "and 14 more faults",
@@ -68,6 +69,9 @@ REFUSED = [
                                    "line 6: column 'y': the value is missing"]),
     ("csv:{}/wine.csv,label=taste", ["there is no column 'taste'", "there are 'fixed acidity', 'alcohol', 'quality'"]),
     ("csv:{}/survey.csv,label=answer,missing=guess", ["missing"]),
+    ("csv:{}/blanks.txt,label=MEDV", ["there are 'RM LSTAT MEDV' alone", "what separator= says"]),
+    ("csv:{}/book.xlsx,label=y", ["is a zip archive, as .xlsx and .ods are; save the sheet as CSV"]),
+    ("csv:{}/same.csv,label=y", ["all labels are the same, 'kept'; a model that tells classes apart needs two"]),
 ]
 
 
