@@ -507,10 +507,10 @@ std::vector<DataPlace> places_of(const std::string& data) {
     return places;
 }
 
-const ReadPool& pool_of(const std::string& data, const std::string& flag) {
+const ReadPool& pool_of(const std::string& data, std::string_view flag) {
     static std::map<std::string, ReadPool> read;
     const auto at = read.find(data);
-    return at != read.end() ? at->second : read.emplace(data, read_pool(data, flag)).first->second;
+    return at != read.end() ? at->second : read.emplace(data, read_pool(data, std::string(flag))).first->second;
 }
 
 }  // namespace lab

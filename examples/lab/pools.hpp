@@ -36,7 +36,7 @@ struct DataPlace {
 bool comes_with_clients(const std::string& data);
 std::vector<DataPlace> places_of(const std::string& data);
 // Read once, however often it is asked for. `flag` is named in the sentence that is thrown where it cannot be read.
-const ReadPool& pool_of(const std::string& data, const std::string& flag = "--data");
+const ReadPool& pool_of(const std::string& data, std::string_view flag = "--data");
 
 // Of texts that are read as ids; else null.
 inline const tessera::io::Vocabulary* vocabulary_of(const std::string& data) {
