@@ -26,6 +26,7 @@
 #include "presets.hpp"
 #include "ranks.hpp"
 #include "provenance.hpp"
+#include "settings.hpp"
 #include "stages.hpp"
 
 namespace {
@@ -207,6 +208,18 @@ void check_values(const CLI::App& command) {
             throw tessera::ConfigError(option->get_name() + ": its value is empty");
 }
 
+// What other programs have as a flag and this one as a setting: lr, local-epochs, lambda.
+std::string as_setting(const std::string& flag) {
+    auto name = flag.substr(2);
+    std::ranges::replace(name, '-', '_');
+    const auto usual = lab::usual_name(name);
+    for (const auto& e : lab::catalogue())
+        for (const auto& [setting, value] : e.settings)
+            if (tessera::detail::means(setting, usual.empty() ? name : usual))
+                return "; it is a setting of the algorithm: --set " + name + "=VALUE";
+    return "";
+}
+
 // A flag or command that there is not, and what was meant.
 std::string misspelt(const CLI::App& app, int argc, char** argv) {
     const auto complaint = [](const std::string& kind, const std::string& name, const std::vector<std::string>& known) {
@@ -228,8 +241,13 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
         if (!option->get_lnames().empty()) flags.push_back("--" + option->get_lnames().front());
     for (int i = 2; i < argc; ++i) {
         const std::string word(argv[i]), name = word.substr(0, word.find('='));
-        if (name.starts_with("--") && std::ranges::find(flags, name) == flags.end())
-            return complaint("flag", name, flags);
+        if (!name.starts_with("--") || std::ranges::find(flags, name) != flags.end()) continue;
+        const bool trains = command->get_name() == "run" || command->get_name() == "sweep";
+        if (const auto meant = as_setting(name); trains && !meant.empty()) return complaint("flag", name, {}) + meant;
+        for (const auto& flag : flags)  // --batch-size, --json-file
+            if (name.starts_with(flag + "-") || name.starts_with(flag + "_"))
+                return complaint("flag", name, {}) + "; did you mean " + flag + "?";
+        return complaint("flag", name, flags);
     }
     return "";
 }

@@ -117,6 +117,11 @@ void check_kind(const Source& source) {
         kinds.emplace_back(name.substr(0, name.find(':')));
     }
     if (std::ranges::find(kinds, source.kind()) != kinds.end()) return;
+    // A path without a colon has no kind: all of it stands for one.
+    const auto path = source.kind().substr(0, source.kind().find(','));
+    if (path.ends_with(".csv") || path.ends_with(".csv.gz") || path.ends_with(".tsv"))
+        source.refuse("there is no such data; for a table write csv:" + source.kind() +
+                      (source.kind().find("label=") == std::string::npos ? ",label=COLUMN" : ""));
     const auto meant = perhaps(source.kind(), kinds);
     source.refuse("there is no such data" + (meant.empty() ? "; known are " + known : meant));
 }
