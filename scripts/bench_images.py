@@ -50,6 +50,30 @@ def round_over_jax(net):
     return lambda run, pick: best(run, "round", f"fedavg/{net}", ("jax_",), pick) / run.time("round", f"fedavg/{net}/t1", pick)
 
 
+# What a reader asks of rows that fall short, found by trials that no program here repeats.
+LIMITS = """On Zen 4 with AVX-512, one core; times in ms.
+
+- **Products of 1024 and 2048, forward and weights**: ahead of MKL, OpenBLAS and JAX; oneDNN's are at 95 to 97 % of the multiply-add
+  peak, ours at 91 to 94. Input gradients, whose factors are read as they lie, keep up, so what is left is packing.
+- **5 x 5 and 3 x 3 of stride 2**: oneDNN compiles a kernel for each shape; ours turns planes to channels innermost and back.
+- **1 x 1 of stride 2**: at the multiply-add peak the product takes 1.15 ms. Two other ways were tried, forward / weights / inputs: the
+  kernel as it is 1.88 / 1.81 / 1.81 ms; columns of the strided pixels 1.87 / 2.88 / 1.73; the strided pixels picked first (0.23) and then
+  the kernels of stride 1, 1.67 / 1.72 and 1.36 without putting slopes back. A tenth less at most: neither was taken.
+- **64@32 on active weights**: planes of 32 x 32 x 32 examples lie 128 KiB apart and push each other out of the caches. Two techniques:
+  lists of weights over a tile in registers; and all groups of a block's examples copied at once, slopes brought together once for all
+  channels. The second takes 0.92 to 0.93 of the time (58.0 / 34.0 / 26.1 and 53.6 / 31.7 / 24.2 ms at density 0.5 / 0.2 / 0.1, in turns), all
+  of it in the weight gradient, and the rows become 1.56x / 2.63x / 3.42x; samples of 2026-11-19 are of before it. Blocks of channels of 24 to
+  48 KiB take the same. What is left is no arithmetic: a product takes 2.2 ms whatever the density, and copies between rows and blocks 6.
+- **1->20 on active weights**: half of the time at density 0.1 are copies between rows and blocks, 0.15 of 0.28 ms. Tiles that write rows
+  themselves would save them; a tile of 4 x 4 pixels has 16 bytes of a row. That was not tried.
+- **LeNet5's visit at density 0.1** has that layer first.
+- Ghost norms of convolutions: a private step of LeNet5, batch 64, takes 15.3 ms, a plain one 10.9, single gradients 52.6
+  (`build/bench/benchmarks/bench_private_step`).
+- Not measured: Debian's PyTorch, which is not installed where the package index's is; compressed rows (CSR) for masked convolutions, for
+  which PyTorch has no such kernel. For masked dense layers `torch_csr` stands beside `torch_masked` in `benchmarks/torch/masked_step.py`:
+  PyTorch 2.15 takes 2.3 / 1.0 / 0.55 / 0.3 of its dense masked step at density 0.5 / 0.2 / 0.1 / 0.05."""
+
+
 def promises():
     all_of_it = list(bench_report.image_promises())
     for shape in CONVOLUTIONS:
@@ -77,10 +101,24 @@ def promises():
     return all_of_it
 
 
+def kept(path):
+    """What earlier runs have left there, None if nothing; a ValueError if it is something else."""
+    if not path.exists():
+        if path.parent.is_dir():
+            return None
+        raise ValueError("its folder does not exist")
+    try:
+        data = json.loads(path.read_text())
+        if isinstance(data["problems"], dict) and isinstance(data["command"], str) and data["seconds"] >= 0:
+            return data
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise ValueError("it holds no samples")
+
+
 def joined(path, data):
     """With the problems of earlier runs of this build, which had their own turns; the file then has all of them."""
-    if path.exists():
-        earlier = json.loads(path.read_text())
+    if (earlier := kept(path)) is not None:
         data = {**data, "problems": {**earlier["problems"], **data["problems"]}, "seconds": earlier["seconds"] + data["seconds"]}
         data["command"] = "; ".join(dict.fromkeys([*earlier["command"].split("; "), data["command"]]))
     path.write_text(json.dumps(data, indent=1) + "\n")
@@ -106,7 +144,8 @@ def page(data):
              "", bench_report.machine_line(data["machine"]), "",
              "Peer's time over ours, one thread on one core; least and median over all turns of the run. Convolutions have batch 32 "
              "and count every conversion between layouts; *over columns* is the dense kernel that all convolutions had before tiles.",
-             "", "## What must be shown", "", rows(data), "", "## Limits of this machine", "", bench_report.machine_tables(run)]
+             "", "## What must be shown", "", rows(data), "", "## What limits the rest", "", LIMITS,
+             "", "## Limits of this machine", "", bench_report.machine_tables(run)]
     for problem, title in (("image_step", "Training steps, 3 x 32 x 32"), ("conv", "Convolutions"), ("gemm", "Products"),
                            ("norm", "Group norms"), ("sparse_conv", "Convolutions on active weights")):
         for number, group in enumerate(run.groups(problem)):

@@ -327,6 +327,11 @@ def main():
         parser.error("--images, --quick: one of them")
     if arguments.keep and not arguments.images:
         parser.error("--keep: only with --images")
+    if arguments.keep:
+        try:
+            bench_images.kept(arguments.keep)
+        except ValueError as why:
+            parser.error(f"--keep {arguments.keep}: {why}")
     if arguments.turns is not None and arguments.turns < 1:
         parser.error("--turns: at least 1")
     if arguments.min_time is not None and not 0 < arguments.min_time < 3600:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What it costs to compile a program that trains: the one of README.md, or the files that are named. CPU seconds, the least
 of three; lines after preprocessing. "linked": TESSERA_LINKED_KERNELS, as with the CMake component `kernels`, which compiles
-the last row once."""
+the last two rows once."""
 import argparse
 import os
 import pathlib
@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-KERNELS = ROOT / "include" / "tessera" / "kernels" / "linked.cpp"
+ONCE = [ROOT / "include" / "tessera" / room / "linked.cpp" for room in ("kernels", "nn")]
 LINKED = ["-DTESSERA_LINKED_KERNELS"]
 WAYS = {"-O2": ["-O2"], "-O2, linked": ["-O2", *LINKED], "-O0, linked": ["-O0", *LINKED]}
 
@@ -42,8 +42,10 @@ def table(compiler, sources):
         lines = compiled([*compiler, "-E", "-P"], source).count("\n")
         spent = " | ".join(f"{seconds([*compiler, *way], source):.1f}" for way in WAYS.values())
         yield f"| {source.name} | {lines:,} | {spent} |"
-    lines = compiled([*compiler, "-E", "-P"], KERNELS).count("\n")
-    yield f"| kernels/{KERNELS.name} | {lines:,} | {seconds([*compiler, '-O2'], KERNELS, 1):.1f} | | |"
+    for source in ONCE:
+        lines = compiled([*compiler, "-E", "-P"], source).count("\n")
+        spent = f"{seconds([*compiler, '-O2', *LINKED], source, 1):.1f}"
+        yield f"| {source.parent.name}/{source.name} | {lines:,} | | {spent} | |"
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 // Ditto with 7,850 floats a client and more clients than memory could hold. Driven by scripts/million; prints lines of
 // JSON.
 //
-//   million log DIR CLIENTS          visits everybody once, then rounds of 100: warm, in turns with those of 1,000
-//   clients
-//                                    in memory, and over all
-//   million resume DIR CLIENTS       goes on from the checkpoint of `log`
+//   million fill DIR CLIENTS         visits everybody once
+//   million rounds DIR CLIENTS       goes on with rounds of 100: warm, in turns with those of 1,000 clients in memory, and
+//                                    over all
+//   million resume DIR CLIENTS       goes on from the checkpoint of `rounds`
 //   million compaction DIR CLIENTS   rounds of 100 until the log has been written over three times
 //   million walk DIR CLIENTS ROUNDS  a checkpoint a round, told when it is kept; resumes what is there
 #include <algorithm>
@@ -127,7 +127,7 @@ double save(const CheckpointDirectory& to, const Run& run) {
     return clock_seconds() - begin;
 }
 
-int in_log(const std::string& directory, std::size_t clients) {
+int fill(const std::string& directory, std::size_t clients) {
     auto run = federation(clients);
     const double empty = memory_of_process("VmRSS");
     run.keep_in(store::Log{.directory = directory + "/log"});
@@ -135,13 +135,20 @@ int in_log(const std::string& directory, std::size_t clients) {
     double begin = clock_seconds(), slowest = 0;
     for (std::size_t r = 0; r * 1000 < clients; ++r) {
         run.round(Turns{});
-        if (r % 10 == 9) slowest = std::max(slowest, save(checkpoints, run));
+        if (r % 10 == 9 || (r + 1) * 1000 >= clients) slowest = std::max(slowest, save(checkpoints, run));
     }
     std::printf(
         "{\"what\": \"everybody once\", \"seconds\": %.1f, \"slowest_checkpoint_s\": %.3f, \"disk_GB\": %.2f, "
         "\"memory_without_states_MB\": %.0f, \"memory_MB\": %.0f}\n",
         clock_seconds() - begin, slowest, disk_of(directory), empty, memory_of_process("VmHWM"));
-    std::fflush(stdout);
+    return 0;
+}
+
+int more(const std::string& directory, std::size_t clients) {
+    auto run = federation(clients);
+    run.keep_in(store::Log{.directory = directory + "/log"});
+    const CheckpointDirectory checkpoints(directory + "/checkpoints");
+    if (!checkpoints.resume(run, "million")) return 1;
     const std::size_t recent = std::min<std::size_t>(clients, 10'000);
     auto small = federation(1000);
     small.round(Turns{});
@@ -228,7 +235,8 @@ int main(int argc, char** argv) {
     const std::string what = argc > 2 ? argv[1] : "", last = argc > 2 ? argv[2] : "";
     const auto number = [&](int i) { return argc > i ? std::strtoull(argv[i], nullptr, 10) : 0; };
     try {
-        if (what == "log" && argc == 4) return in_log(last, number(3));
+        if (what == "fill" && argc == 4) return fill(last, number(3));
+        if (what == "rounds" && argc == 4) return more(last, number(3));
         if (what == "resume" && argc == 4) return resumed(last, number(3));
         if (what == "compaction" && argc == 4) return compaction(last, number(3));
         if (what == "walk" && argc == 5) return walk(last, number(3), number(4));

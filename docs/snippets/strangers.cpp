@@ -54,7 +54,6 @@ struct TrimmedMean {
 
 // [fedproto]
 // FedProto (Tan et al., AAAI 2022): the classes' mean features travel, models stay where they are.
-//
 //   client: w_k = E epochs on f + lambda |z - C_y|^2;   up: C_kc, the mean z of its examples of class c
 //   server: C_c = mean of the C_kc of the round's clients that have the class
 template <class Local = rule::Sgd>

@@ -30,14 +30,14 @@ const std::vector<Entry>& catalogue() {
     return all;
 }
 
-const Entry& entry_of(const std::string& algorithm, const std::string& flag) {
+const Entry& entry_of(const std::string& algorithm, std::string_view flag) {
     std::vector<std::string> known;
     for (const auto& e : catalogue()) {
         if (e.name == algorithm) return e;
         known.push_back(e.name);
     }
     const auto meant = perhaps(algorithm, known);
-    throw tessera::ConfigError(flag + " " + algorithm + ": there is no such algorithm" + meant +
+    throw tessera::ConfigError(std::string(flag) + " " + algorithm + ": there is no such algorithm" + meant +
                                (meant.empty() ? ";" : "") + " `tessera-lab list` names all");
 }
 

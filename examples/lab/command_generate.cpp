@@ -14,6 +14,7 @@
 #include "counts.hpp"
 #include "methods.hpp"
 #include "nearest.hpp"
+#include "outputs.hpp"
 #include "pools.hpp"
 #include "runs.hpp"
 #include "session.hpp"
@@ -55,6 +56,11 @@ int generate(Options o, const GenerateOptions& asked) {
     if (!speaks(task.clients.pool().examples()))
         throw ConfigError("--data " + *o.data + ": its models read words one-hot; as=sequences or as=ids makes models that "
                                                 "can go on from a text");
+    // Runs of earlier versions kept none.
+    const auto kept = vocabulary_in(o.checkpoint);
+    if (tessera::io::exists(kept) && tessera::io::read_vocabulary(kept) != *words)
+        throw ConfigError(kept + ": the run had another vocabulary than --data " + *o.data +
+                          " has now, so its models would say other words than they mean");
     const auto client = client_called(asked.client, task);
     Speech speech{.prompt = words->ids(asked.prompt),
                   .words = words,

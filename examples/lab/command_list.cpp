@@ -78,11 +78,21 @@ int list(bool as_json, const std::string& name) {
         return 0;
     }
     std::printf("Algorithms (`tessera-lab list NAME` shows the settings of one, for --set)\n");
+    std::size_t widest = 0;
+    for (const auto& e : catalogue()) widest = std::max(widest, e.name.size());
     for (const auto& e : catalogue())
-        std::printf("  %-14s %s%s\n", e.name.c_str(), e.what.c_str(), e.scoped ? "; takes --scope" : "");
+        std::printf("  %-*s  %s%s\n", static_cast<int>(widest), e.name.c_str(), e.what.c_str(),
+                    e.scoped ? "; takes --scope" : "");
     const auto names = [](const char* title, const auto& all) {
+        constexpr std::size_t terminal = 80;
         std::printf("%s\n ", title);
-        for (const auto& each : all) std::printf(" %s", std::string(each).c_str());
+        std::size_t used = 1;
+        for (const auto& each : all) {
+            const std::string name(each);
+            if (used > 1 && used + 1 + name.size() > terminal) std::printf("\n "), used = 1;
+            std::printf(" %s", name.c_str());
+            used += 1 + name.size();
+        }
         std::printf("\n");
     };
     names("Data", data_names);

@@ -17,8 +17,6 @@ namespace lab {
 int run(Options o) {
     const auto said = complete(o);
     stages_of(o);  // what is wrong without the data is said before the preset is
-    if (ranks() && o.store == "log")
-        throw tessera::ConfigError("--store log: a log is of one process; on several ranks states rest in memory, leave it out");
     bool in_vain = !check_checkpoints(o) && o.resume;
     if (const auto all = ranks()) {  // what the others see of the places is what rank 0 saw, before anything is written
         tessera::Bytes seen;

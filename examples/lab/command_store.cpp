@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <tessera/core/error.hpp>
+#include <tessera/store/detail/log_parts.hpp>
 #include <tessera/store/log_check.hpp>
 
 #include "commands.hpp"
@@ -18,12 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A run of several seeds or stages has one in a folder of each.
+// A run of several seeds or stages has one in a folder of each, and one of several ranks a part a rank.
 std::vector<std::string> logs_below(const std::string& run) {
     std::error_code error;
     std::vector<std::string> all;
     for (fs::recursive_directory_iterator at(run, error), end; !error && at != end; at.increment(error))
-        if (at->is_directory(error) && at->path().filename() == states_folder) all.push_back(at->path().string());
+        if (at->is_directory(error) && at->path().filename() == states_folder)
+            for (auto& log : tessera::store::detail::logs_below(at->path().string()))
+                if (!tessera::store::detail::log_files(log).empty()) all.push_back(std::move(log));
     if (error) throw tessera::IoError(run, "cannot be listed: " + error.message());
     std::ranges::sort(all);
     return all;

@@ -109,7 +109,8 @@ private:
                     .batch = *options().batch,
                     .rounds = *options().rounds,
                     .quorum = options().quorum,
-                    .stateless = options().stateless},
+                    .stateless = options().stateless,
+                    .keep_uploads = options().keep_uploads},
                    std::move(warm_start), public_data());
     }
     static bool acts_when_served(std::string_view name) {
@@ -179,6 +180,8 @@ private:
             score.words = result.in_vocabulary(Average::pooled).value;
             score.words_unweighted = result.in_vocabulary(Average::unweighted).value;
         }
+        score.word_errors = {result.word_error_rate(Average::pooled).value,
+                             result.word_error_rate(Average::unweighted).value};
         if (ModelMetrics more(options(), run.size(), run.setup().model.outputs()); more) {
             tessera::detail::judge_models<W, tessera::Whom::all>(
                 run, executor_,

@@ -14,6 +14,11 @@
 
 namespace lab {
 
+// Over all labels, and the mean over clients; absent where there is none.
+struct Rate {
+    double pooled = tessera::report::absent, unweighted = tessera::report::absent;
+};
+
 struct Score {
     tessera::report::Which model{};
     tessera::report::SplitOf split{};
@@ -25,6 +30,7 @@ struct Score {
     // Where --metrics asks for them; absent too where clients have one class alone.
     double auc = tessera::report::absent, auc_unweighted = tessera::report::absent;
     double ece = tessera::report::absent, ece_unweighted = tessera::report::absent;
+    Rate word_errors{};  // of labels without a place
 };
 
 // What takes a pass of its own, where it is asked for.
@@ -91,6 +97,10 @@ inline std::vector<tessera::report::Evaluation> evaluations_of(const Score& s, t
         all.push_back(tagged(Average::pooled, Metric::ece, s.ece));
         all.push_back(tagged(Average::unweighted, Metric::ece, s.ece_unweighted));
     }
+    if (std::isfinite(s.word_errors.pooled)) {
+        all.push_back(tagged(Average::pooled, Metric::word_error_rate, s.word_errors.pooled));
+        all.push_back(tagged(Average::unweighted, Metric::word_error_rate, s.word_errors.unweighted));
+    }
     if (s.perplexity == 0) return all;
     all.push_back(tagged(Average::pooled, Metric::perplexity, s.perplexity));
     all.push_back(tagged(Average::unweighted, Metric::perplexity, s.perplexity_unweighted));
@@ -124,14 +134,21 @@ inline std::vector<Score> mean_of_last(const History& history, std::size_t n) {
                 ++i;
             if (i == means.size()) {
                 means.push_back({.model = s.model, .split = s.split, .served = s.served, .quality = s.quality});
+                for (const auto number : numbers_of_score) means.back().*number = 0;
+                means.back().word_errors = {0, 0};
                 counts.push_back(0);
             }
             for (const auto number : numbers_of_score) means[i].*number += s.*number;
+            means[i].word_errors.pooled += s.word_errors.pooled;
+            means[i].word_errors.unweighted += s.word_errors.unweighted;
             counts[i] += 1;
         }
     }
-    for (std::size_t i = 0; i < means.size(); ++i)
+    for (std::size_t i = 0; i < means.size(); ++i) {
         for (const auto number : numbers_of_score) means[i].*number /= counts[i];
+        means[i].word_errors.pooled /= counts[i];
+        means[i].word_errors.unweighted /= counts[i];
+    }
     return means;
 }
 

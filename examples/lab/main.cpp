@@ -26,6 +26,7 @@
 #include "presets.hpp"
 #include "ranks.hpp"
 #include "provenance.hpp"
+#include "settings.hpp"
 #include "stages.hpp"
 
 namespace {
@@ -108,6 +109,7 @@ void add_run_flags(CLI::App& command, Options& o, Said& said) {
     command.add_option("--quorum", o.quorum, "Share of uploads without which a round does not count");
     command.add_flag("--stateless", o.stateless, "Clients forget after each visit");
     command.add_flag("--wire", o.over_the_wire, "Send every message through its bytes");
+    command.add_flag("--keep-uploads", o.keep_uploads, "Add uploads up when all are there, not as they come");
     command.add_option("--codec", o.codec, "Of uploads: 8bit, 4bit, sign, topk:0.01, randomk:0.01");
     command.add_option("--threads", o.threads, "Worker threads; the results do not depend on them");
     command.add_flag("--device", o.device, "Train the clients of a round together on a GPU; without one on the host");
@@ -207,6 +209,18 @@ void check_values(const CLI::App& command) {
             throw tessera::ConfigError(option->get_name() + ": its value is empty");
 }
 
+// What other programs have as a flag and this one as a setting: lr, local-epochs, lambda.
+std::string as_setting(const std::string& flag) {
+    auto name = flag.substr(2);
+    std::ranges::replace(name, '-', '_');
+    const auto usual = lab::usual_name(name);
+    for (const auto& e : lab::catalogue())
+        for (const auto& [setting, value] : e.settings)
+            if (tessera::detail::means(setting, usual.empty() ? name : usual))
+                return "; it is a setting of the algorithm: --set " + name + "=VALUE";
+    return "";
+}
+
 // A flag or command that there is not, and what was meant.
 std::string misspelt(const CLI::App& app, int argc, char** argv) {
     const auto complaint = [](const std::string& kind, const std::string& name, const std::vector<std::string>& known) {
@@ -228,8 +242,13 @@ std::string misspelt(const CLI::App& app, int argc, char** argv) {
         if (!option->get_lnames().empty()) flags.push_back("--" + option->get_lnames().front());
     for (int i = 2; i < argc; ++i) {
         const std::string word(argv[i]), name = word.substr(0, word.find('='));
-        if (name.starts_with("--") && std::ranges::find(flags, name) == flags.end())
-            return complaint("flag", name, flags);
+        if (!name.starts_with("--") || std::ranges::find(flags, name) != flags.end()) continue;
+        const bool trains = command->get_name() == "run" || command->get_name() == "sweep";
+        if (const auto meant = as_setting(name); trains && !meant.empty()) return complaint("flag", name, {}) + meant;
+        for (const auto& flag : flags)  // --batch-size, --json-file
+            if (name.starts_with(flag + "-") || name.starts_with(flag + "_"))
+                return complaint("flag", name, {}) + "; did you mean " + flag + "?";
+        return complaint("flag", name, flags);
     }
     return "";
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "session.hpp"
@@ -43,6 +44,6 @@ void make_private(Options& o, const NamedValues& settings);
 
 const std::vector<Entry>& catalogue();
 // `flag` is named in the sentence that is thrown where there is no such algorithm.
-const Entry& entry_of(const std::string& algorithm, const std::string& flag = "--algorithm");
+const Entry& entry_of(const std::string& algorithm, std::string_view flag = "--algorithm");
 
 }  // namespace lab

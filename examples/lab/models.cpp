@@ -22,9 +22,11 @@
 #include <tessera/kernels/xtensor_blas.hpp>
 #endif
 #include <tessera/nn/additive.hpp>
+#include <tessera/nn/any_loss.hpp>
 #include <tessera/nn/conv_zoo.hpp>
 #include <tessera/nn/norm.hpp>
 #include <tessera/nn/resnet_zoo.hpp>
+#include <tessera/nn/speech.hpp>
 #include <tessera/nn/text_zoo.hpp>
 #include <tessera/nn/vit_zoo.hpp>
 #include <tessera/nn/weight_names.hpp>
@@ -62,8 +64,11 @@ const Backend& backend_of(const std::string& name) {
     return nn::backend_for<float>();
 }
 
-nn::AnyLoss loss_of(const std::string& name, const tessera::Examples& examples) {
+constexpr std::string_view recogniser = "speech-transformer";
+
+nn::AnyLoss loss_of(const std::string& name, const std::string& model, const tessera::Examples& examples) {
     nn::AnyLoss loss = nn::AnyLoss::fitting(examples);
+    if (model.substr(0, model.find(':')) == recogniser) loss.kind = nn::LossOf::ctc;
     if (!name.empty()) tessera::detail::read_text("--loss", name, loss.kind);
     return loss;
 }
@@ -352,6 +357,25 @@ Model made(const std::string& text, const tessera::Examples& examples, nn::AnyLo
         keep_small(text, {channels, groups});
         return of_planes(nn::recipe::vgg11(classes, channels, groups));
     }
+    if (name == recogniser) {
+        std::size_t features = 40, inner = 1536, heads = 6, across = 384, blocks = 6, rank = 0;
+        double dropout = 0;
+        Adjusted adjust(model, text);
+        adjust("features", features);
+        adjust("width", across);
+        adjust("heads", heads);
+        adjust("inner", inner);
+        adjust("blocks", blocks);
+        adjust("rank", rank);
+        adjust("dropout", dropout);
+        adjust.done();
+        keep_small(text, {features, across, heads, inner, blocks, rank + 1});
+        if (width % features != 0)
+            throw ConfigError("--model " + text + ": a row of " + std::to_string(width) +
+                              " numbers is not frames of features=" + std::to_string(features));
+        return Net(nn::Shape(width / features, features),
+                   nn::recipe::speech_transformer(classes, rank, across, heads, inner, blocks, dropout), loss, on);
+    }
     if (!describes_model(text)) Adjusted(model, text).done();
     if (name == "mclr") return of_vectors(nn::recipe::mclr(classes));
     if (name == "dnn") return of_vectors(nn::recipe::dnn(hidden, classes));
@@ -461,7 +485,7 @@ FirstValues read_first_values(const Options& options, const Model& model, tesser
 Model make_model(const std::string& name, const tessera::Examples& examples, const std::string& loss,
                  const std::string& backend) {
     constexpr std::size_t most = std::size_t{1} << 31;  // 8 GiB
-    const nn::AnyLoss chosen = loss_of(loss, examples);
+    const nn::AnyLoss chosen = loss_of(loss, name, examples);
     Model model = made(name, examples, chosen, backend_of(backend));
     try {
         model.accepts(examples, true);

@@ -46,7 +46,7 @@ struct Options {
     std::optional<double> validation;
     std::optional<std::size_t> unseen;
     double quorum = 0;
-    bool stateless = false, over_the_wire = false;
+    bool stateless = false, over_the_wire = false, keep_uploads = false;
     std::string codec;    // of uploads; empty: none
     bool pooled = false;  // everybody's data in one client
     std::size_t threads = 1;

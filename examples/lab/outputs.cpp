@@ -110,6 +110,25 @@ void check_outputs(const Options& o) {
     }
 }
 
+std::string vocabulary_in(const std::string& checkpoints) { return checkpoints + "/vocabulary"; }
+
+void keep_vocabulary(const Options& o) {
+    const auto* words = vocabulary_of(*o.data);
+    if (!words || !speaks()) return;
+    std::vector<std::string> places;
+    if (!o.checkpoint.empty()) {
+        places.push_back(vocabulary_in(o.checkpoint));
+        if (o.resume && tessera::io::exists(places[0]) && tessera::io::read_vocabulary(places[0]) != *words)
+            throw tessera::ConfigError("--resume: the run of " + o.checkpoint + " had another vocabulary than --data " +
+                                       *o.data + " has now");
+        std::error_code failed;  // whoever writes there says so
+        fs::create_directories(o.checkpoint, failed);
+    }
+    for (const auto* path : {&o.json, &o.models, &o.save_weights})
+        if (!path->empty()) places.push_back(fs::path(*path).replace_extension("vocabulary").string());
+    for (const auto& place : places) writing([&] { tessera::io::write_vocabulary(place, *words); });
+}
+
 RoundFiles::RoundFiles(const Options& o) {
     if (!o.csv.empty()) csv_.emplace(Grown{tessera::io::GrowingFile(o.csv), std::string(rounds_csv_header)});
     if (!o.jsonl.empty()) jsonl_.emplace(Grown{tessera::io::GrowingFile(o.jsonl)});
@@ -170,7 +189,8 @@ void print_summary(const std::vector<RunRecord>& runs) {
     for (const auto& each : over_seeds(runs)) {
         const auto& e = each.mean;
         const bool of_text = e.metric == Metric::perplexity || e.metric == Metric::in_vocabulary;
-        const bool asked = e.metric == Metric::auc || e.metric == Metric::ece || e.metric == Metric::gradient_norm;
+        const bool asked = e.metric == Metric::auc || e.metric == Metric::ece || e.metric == Metric::gradient_norm ||
+                           e.metric == Metric::word_error_rate;
         const bool real = e.metric == Metric::r2 || e.metric == Metric::perplexity || e.metric == Metric::gradient_norm ||
                           (e.metric == Metric::loss && tells_r2(runs));
         if (e.metric != Metric::accuracy && !real && !of_text && !asked) continue;
@@ -179,11 +199,12 @@ void print_summary(const std::vector<RunRecord>& runs) {
         const double scale = real ? 1 : 100;
         std::printf(real ? "%8.4f" : "%6.2f %%", scale * e.value.get());
         if (runs.size() > 1) std::printf(real ? " \xC2\xB1 %.4f" : " \xC2\xB1 %.2f", scale * each.deviation());
-        const char* what = e.metric == Metric::in_vocabulary ? "of words, "
+        const char* what = e.metric == Metric::in_vocabulary ? "in the vocabulary, "
                            : e.metric == Metric::perplexity  ? "perplexity, "
                            : e.metric == Metric::r2          ? "R2, "
                            : e.metric == Metric::auc         ? "AUC, "
                            : e.metric == Metric::ece         ? "calibration error, "
+                           : e.metric == Metric::word_error_rate ? "word error rate, "
                            : e.metric == Metric::gradient_norm ? "length of the gradient, "
                            : real                            ? "loss, "
                                                              : "";

@@ -66,6 +66,12 @@ void check_places(const Options& options);
 // Throws unless every file that is asked for could be written.
 void check_outputs(const Options& options);
 
+// Where a run of texts keeps its vocabulary, as vocabulary=FILE of --data reads it: in the directory of its checkpoints,
+// and beside --json, --models and --save-weights, "run.vocabulary" beside "run.json".
+std::string vocabulary_in(const std::string& checkpoints);
+// Writes it there; refuses to go on from checkpoints of a run that had another.
+void keep_vocabulary(const Options& options);
+
 // The files that hold the rounds of one run, --csv, --jsonl and --tensorboard. They grow with it: a round that was added is there
 // whatever becomes of the run.
 class RoundFiles {

@@ -17,6 +17,7 @@
 #include <tessera/core/scope.hpp>
 #include <tessera/data/transform.hpp>
 #include <tessera/io/cifar.hpp>
+#include <tessera/io/client_json.hpp>
 #include <tessera/io/csv.hpp>
 #include <tessera/io/csv_cells.hpp>
 #include <tessera/io/fashion_mnist.hpp>
@@ -117,6 +118,11 @@ void check_kind(const Source& source) {
         kinds.emplace_back(name.substr(0, name.find(':')));
     }
     if (std::ranges::find(kinds, source.kind()) != kinds.end()) return;
+    // A path without a colon has no kind: all of it stands for one.
+    const auto path = source.kind().substr(0, source.kind().find(','));
+    if (path.ends_with(".csv") || path.ends_with(".csv.gz") || path.ends_with(".tsv"))
+        source.refuse("there is no such data; for a table write csv:" + source.kind() +
+                      (source.kind().find("label=") == std::string::npos ? ",label=COLUMN" : ""));
     const auto meant = perhaps(source.kind(), kinds);
     source.refuse("there is no such data" + (meant.empty() ? "; known are " + known : meant));
 }
@@ -201,8 +207,8 @@ ReadPool read_idx(Source& source) {
     });
 }
 
-enum class Labels : std::uint8_t { classes, marks, targets };
-constexpr std::array<std::string_view, 3> words_of(Labels) { return {"classes", "marks", "targets"}; }
+enum class Labels : std::uint8_t { classes, multi_hot, targets, transcripts };
+constexpr std::array<std::string_view, 4> words_of(Labels) { return {"classes", "multi_hot", "targets", "transcripts"}; }
 
 ReadPool read_npy(Source& source) {
     const bool said = source.has("labels");
@@ -211,9 +217,10 @@ ReadPool read_npy(Source& source) {
         auto x = io::read_npy(features), y = io::read_npy(labels);
         x.name = features;
         y.name = labels;
-        const auto kind = said ? asked : y.shape.size() == 2 ? Labels::marks : Labels::classes;
-        if (kind == Labels::marks) return io::decode_npy_marks(x, y);
+        const auto kind = said ? asked : y.shape.size() == 2 ? Labels::multi_hot : Labels::classes;
+        if (kind == Labels::multi_hot) return io::decode_npy_multi_hot(x, y);
         if (kind == Labels::targets) return io::decode_npy_targets(x, y);
+        if (kind == Labels::transcripts) return io::decode_npy_transcripts(x, y);
         return io::decode_npy_dataset(x, y);
     });
 }
@@ -315,6 +322,7 @@ ReadPool read_csv(Source& source) {
         }
         remark("columns of words, a feature for each word: " + names);
     }
+    if (table.named_lines) remark("the first column has no name and is not read");
     if (table.dropped > 0) remark(std::to_string(table.dropped) + " lines with a missing value left out");
     if (table.holes > 0) remark(std::to_string(table.holes) + " missing values filled with means of training data");
     return pool;
@@ -427,6 +435,13 @@ struct Rows {
 
 // A file of texts with their owners.
 ReadPool read_texts(Source& source) {
+    if (source.kind() == "json") {
+        const io::ClientJsonSettings settings{source.take("text")};
+        const TextForm form(source, 80, Encoding::sequences);
+        const Rows rows(source);
+        source.finish();
+        return rows(io::read_client_json(source.paths(1)[0], settings), form);
+    }
     const auto client = source.take("client", "client"), text = source.take("text", "text");
     const TextForm form(source, 80, Encoding::sequences);
     const Rows rows(source);
@@ -462,7 +477,8 @@ ReadPool read_text(Source& source) {
 ReadPool read_pool(const std::string& data, const std::string& flag) {
     Source source(data, flag);
     check_kind(source);
-    if (source.kind() == "tsv" || source.kind() == "jsonl" || (source.kind() == "csv" && source.has("text")))
+    if (source.kind() == "tsv" || source.kind() == "jsonl" || source.kind() == "json" ||
+        (source.kind() == "csv" && source.has("text")))
         return read_texts(source);
     if (source.kind() == "csv") return read_csv(source);
     if (source.kind() == "leaf") return read_leaf(source);
@@ -483,7 +499,7 @@ bool comes_with_clients(const std::string& data) {
     const Source source(data);
     const bool may_name = source.kind() == "csv" || source.kind() == "idx" || source.kind() == "npy";
     return source.kind() == "leaf" || source.kind() == "text" || source.kind() == "tsv" || source.kind() == "jsonl" ||
-           (may_name && source.has("client"));
+           source.kind() == "json" || (may_name && source.has("client"));
 }
 
 std::vector<DataPlace> places_of(const std::string& data) {
@@ -506,10 +522,10 @@ std::vector<DataPlace> places_of(const std::string& data) {
     return places;
 }
 
-const ReadPool& pool_of(const std::string& data, const std::string& flag) {
+const ReadPool& pool_of(const std::string& data, std::string_view flag) {
     static std::map<std::string, ReadPool> read;
     const auto at = read.find(data);
-    return at != read.end() ? at->second : read.emplace(data, read_pool(data, flag)).first->second;
+    return at != read.end() ? at->second : read.emplace(data, read_pool(data, std::string(flag))).first->second;
 }
 
 }  // namespace lab

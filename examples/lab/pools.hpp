@@ -16,7 +16,7 @@ namespace lab {
 inline constexpr auto data_names = std::to_array<std::string_view>(
     {"fashion-mnist", "synthetic:ALPHA,BETA", "cifar10:DIR", "cifar100:DIR", "cifar100-coarse:DIR", "idx:IMAGES,LABELS",
      "npy:FEATURES,LABELS", "leaf:DIR", "csv:FILE,label=COLUMN,client=COLUMN", "text:DIR",
-     "tsv:FILE,client=COLUMN,text=COLUMN", "jsonl:FILE,client=MEMBER,text=MEMBER"});
+     "tsv:FILE,client=COLUMN,text=COLUMN", "jsonl:FILE,client=MEMBER,text=MEMBER", "json:FILE,text=MEMBER"});
 
 struct ReadPool : tessera::data::Pool {
     bool tokens = false;                  // features name characters or words
@@ -36,7 +36,7 @@ struct DataPlace {
 bool comes_with_clients(const std::string& data);
 std::vector<DataPlace> places_of(const std::string& data);
 // Read once, however often it is asked for. `flag` is named in the sentence that is thrown where it cannot be read.
-const ReadPool& pool_of(const std::string& data, const std::string& flag = "--data");
+const ReadPool& pool_of(const std::string& data, std::string_view flag = "--data");
 
 // Of texts that are read as ids; else null.
 inline const tessera::io::Vocabulary* vocabulary_of(const std::string& data) {

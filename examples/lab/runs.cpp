@@ -138,6 +138,7 @@ Runs run_seeds(const Options& o, const Task& task, FailedOutputs& failed) {
         const auto one = for_seed(o, seed);
         open_stages(stages_of(one), task);
         check_outputs(one);
+        keep_vocabulary(one);
     }
     Runs runs;
     for (const auto seed : seeds) {

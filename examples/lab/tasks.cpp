@@ -279,6 +279,10 @@ Clients make_clients(const Options& o) {
         return {{std::move(pool), clients.split()}, {}, clients.pool(), std::move(reading)};
     }
     const auto& pool = pool_of(*o.data);
+    if (const auto& e = pool.examples.examples(); e.labels && e.classes == 1)
+        throw ConfigError("--data " + *o.data + ": all labels are the same" +
+                          (pool.classes.empty() ? "" : ", '" + pool.classes[0] + "'") +
+                          "; a model that tells classes apart needs two");
     const bool natural = !o.split_unexplained && dealing_in(*o.partition) == "natural";
     if (natural && pool.clients.empty())
         throw ConfigError("--partition " + *o.partition + ": " + *o.data + " does not come with clients of its own");

@@ -48,9 +48,10 @@ inline constexpr auto model_names = std::to_array<std::string_view>({"mclr",
                                                                      "flow-word-lstm",
                                                                      "transformer",
                                                                      "transformer-adapter",
-                                                                     "fedalt-transformer"});
+                                                                     "fedalt-transformer",
+                                                                     "speech-transformer"});
 
-inline constexpr std::array<std::string_view, 4> loss_names{"softmax", "binary", "squared", "huber"};
+inline constexpr std::array<std::string_view, 5> loss_names{"softmax", "binary", "squared", "huber", "ctc"};
 inline constexpr std::array<std::string_view, 4> backend_names{"simd", "reference", "eigen", "xtensor-blas"};
 inline constexpr std::array<std::string_view, 4> normalise_names{"standard", "unit", "each", "none"};
 

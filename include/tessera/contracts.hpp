@@ -11,7 +11,6 @@
 #include <tessera/contracts/executor.hpp>
 #include <tessera/contracts/fold.hpp>
 #include <tessera/contracts/gate.hpp>
-#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/judgement.hpp>
 #include <tessera/contracts/masking.hpp>
 #include <tessera/contracts/memory.hpp>

@@ -5,6 +5,7 @@
 #include <tessera/nn/activation.hpp>
 #include <tessera/nn/active.hpp>
 #include <tessera/nn/additive.hpp>
+#include <tessera/nn/any_loss.hpp>
 #include <tessera/nn/any_model.hpp>
 #include <tessera/nn/attention.hpp>
 #include <tessera/nn/backend.hpp>

@@ -12,6 +12,7 @@
 #include <tessera/runtime/evaluate.hpp>
 #include <tessera/runtime/export.hpp>
 #include <tessera/runtime/federation.hpp>
+#include <tessera/runtime/judge.hpp>
 #include <tessera/runtime/long_first.hpp>
 #include <tessera/runtime/ranks.hpp>
 #include <tessera/runtime/round_report.hpp>
@@ -20,5 +21,6 @@
 #include <tessera/runtime/server.hpp>
 #include <tessera/runtime/setup.hpp>
 #include <tessera/runtime/store.hpp>
+#include <tessera/runtime/store_parts.hpp>
 #include <tessera/runtime/theory.hpp>
 #include <tessera/runtime/visit.hpp>

@@ -6,10 +6,10 @@
 # tessera_cuda_source, the kernels of `cuda`.
 include_guard(GLOBAL)
 
-# The kernels, compiled once in the project that asks for them instead of in each of its files that trains. Optimized also
-# where the rest is not: nobody debugs them, and with large layers they are most of the time.
-function(tessera_add_kernels source)
-  add_library(tessera_kernels STATIC EXCLUDE_FROM_ALL ${source})
+# The kernels and the walk over networks, compiled once in the project that asks for them instead of in each of its files
+# that trains. Optimized also where the rest is not: nobody debugs them, and with large layers they are most of the time.
+function(tessera_add_kernels)
+  add_library(tessera_kernels STATIC EXCLUDE_FROM_ALL ${ARGN})
   add_library(tessera::kernels ALIAS tessera_kernels)
   target_link_libraries(tessera_kernels PUBLIC tessera::tessera)
   target_compile_definitions(tessera_kernels PUBLIC TESSERA_LINKED_KERNELS)
@@ -51,7 +51,7 @@ macro(tessera_find_component component)
   if("${component}" STREQUAL "kernels")
     set(tessera_${component}_FOUND TRUE)
     if(NOT TARGET tessera::kernels)
-      tessera_add_kernels("${tessera_kernels_source}")
+      tessera_add_kernels(${tessera_kernels_source})
     endif()
   elseif("${component}" STREQUAL "openmp")
     set(tessera_${component}_WANTS "a C++ compiler with OpenMP (clang: the matching libomp package)")

@@ -29,6 +29,12 @@ WRONG = {
     ("--against", "HEAD", "--limit", "two"): "argument --limit: invalid float value: 'two'",
     ("--limit", "2"): "--limit: only with --against",
     ("--rows", "dnn"): "--rows: only with --against",
+    ("--images", "--quick"): "--images, --quick: one of them",
+    ("--images", "--page", "nowhere/page.md"): "--page nowhere/page.md: a page is a .md file in a folder that exists",
+    ("--keep", "samples.json"): "--keep: only with --images",
+    ("--images", "--keep"): "argument --keep: expected one argument",
+    ("--images", "--keep", "nowhere/samples.json"): "--keep nowhere/samples.json: its folder does not exist",
+    ("--images", "--keep", __file__): "it holds no samples",
 }
 
 

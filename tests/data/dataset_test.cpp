@@ -176,12 +176,12 @@ TEST_CASE("only bytes are normalised while they are read") {
     CHECK_THROWS_WITH_AS(scaled_to_unit(pool), Contains("does not hold bytes"), ConfigError);
 }
 
-TEST_CASE("several labels an example are marks, row by row, in every storage") {
-    const std::vector<std::uint8_t> marks{1, 0, 1, 0, 0, 0};
+TEST_CASE("several labels an example are multi-hot, row by row, in every storage") {
+    const std::vector<std::uint8_t> multi_hot{1, 0, 1, 0, 0, 0};
     const std::vector<Index> ids{1, 0};
-    for (const auto& pool : {Dataset::multi_label(std::vector<float>{1, 2}, marks, 3),
-                             Dataset::multi_label(std::vector<double>{1, 2}, marks, 3),
-                             Dataset::multi_label(std::vector<std::uint8_t>{1, 2}, marks, 3)}) {
+    for (const auto& pool : {Dataset::multi_label(std::vector<float>{1, 2}, multi_hot, 3),
+                             Dataset::multi_label(std::vector<double>{1, 2}, multi_hot, 3),
+                             Dataset::multi_label(std::vector<std::uint8_t>{1, 2}, multi_hot, 3)}) {
         CHECK(pool.size() == 2);
         CHECK(pool.examples().labels == nullptr);
         CHECK(read(pool, 1) == std::vector<double>{2});
@@ -189,7 +189,7 @@ TEST_CASE("several labels an example are marks, row by row, in every storage") {
         CHECK((batch.in_class(1, 0) && !batch.in_class(1, 1) && batch.in_class(1, 2)));
         CHECK_FALSE((batch.in_class(0, 0) || batch.in_class(0, 1) || batch.in_class(0, 2)));
     }
-    CHECK_THROWS_WITH_AS(Dataset::multi_label(std::vector<float>{1, 2}, marks, 4), Contains("6 marks are not 4"),
+    CHECK_THROWS_WITH_AS(Dataset::multi_label(std::vector<float>{1, 2}, multi_hot, 4), Contains("6 multi-hot labels are not 4"),
                          ConfigError);
     CHECK_THROWS_WITH_AS(Dataset::multi_label(std::vector<float>{1, 2}, {1, 2}, 1), Contains("must be 1 or 0"),
                          ConfigError);

@@ -92,7 +92,7 @@ TEST_CASE("whole numbers are read as they are, also where float has no room for 
     CHECK(Batch<float>(data.examples(), first).bytes(0) == nullptr);
 }
 
-TEST_CASE("readings keep the labels, marks and targets of their source") {
+TEST_CASE("readings keep the labels, one or several, and targets of their source") {
     const auto several = data::standardised_each(Dataset::own(std::vector<float>{1, 2, 3, 4}, labels, 3, 3));
     CHECK(several.examples().labels_each == 3);
     CHECK(several.examples().labels[1] == 2);

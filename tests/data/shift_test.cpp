@@ -129,7 +129,7 @@ TEST_CASE("bytes stay bytes and keep their reading; floats have the black and wh
                          Contains("is not between black and white"), ConfigError);
 }
 
-TEST_CASE("labels and marks go with their images") {
+TEST_CASE("labels, one or several, go with their images") {
     const auto labelled = Dataset::own(std::vector<float>{0, 1, 0.5f}, {2, 0, 1}, 3);
     const std::vector<Index> some{2, 0};
     const auto two = shifted(labelled, {1, 1}, {}, some);

@@ -42,13 +42,13 @@ Vec<R> folded(Vec<R> w, const std::vector<Row<R>>& rows) {
 
 // Everything that arrives in a cohort, with storage.
 template <class R>
-struct Participation {
+struct Cohort {
     Vec<R> w;
     std::vector<Vec<R>> values;
     std::vector<Mask> masks;
     std::vector<Row<R>> rows;
 
-    Participation(std::size_t n, std::size_t d, std::uint64_t seed, bool masked) : w(d), values(n), masks(n) {
+    Cohort(std::size_t n, std::size_t d, std::uint64_t seed, bool masked) : w(d), values(n), masks(n) {
         Stream draw(Key{seed});
         for (auto& x : w) x = static_cast<R>(draw.normal());
         for (std::size_t k = 0; k < n; ++k) {
@@ -69,7 +69,7 @@ struct Participation {
 
 // One by one, or `neighbours` at once, which are then a position of the tree.
 template <class R>
-Vec<R> streamed(const Participation<R>& cohort, const std::vector<std::size_t>& order, std::size_t threads = 1,
+Vec<R> streamed(const Cohort<R>& cohort, const std::vector<std::size_t>& order, std::size_t threads = 1,
                 std::size_t neighbours = 1) {
     const fold::Mean mean;
     CohortSum<fold::Mean, R> sums;
@@ -102,7 +102,7 @@ Vec<R> streamed(const Participation<R>& cohort, const std::vector<std::size_t>& 
 }
 
 template <class R>
-Vec<R> one_after_the_other(const Participation<R>& cohort) {  // another shape of the same sum
+Vec<R> one_after_the_other(const Cohort<R>& cohort) {  // another shape of the same sum
     Vec<R> w = cohort.w;
     double total = 0;
     Vec<double> sum(w.size());
@@ -155,7 +155,7 @@ TEST_CASE_TEMPLATE("rows of weight 0 do not count, and nothing at all leaves w",
 }
 
 TEST_CASE("the mean of equal floats is that float, and huge weights do not overflow") {
-    Participation<float> cohort(1, 600, 9, false);
+    Cohort<float> cohort(1, 600, 9, false);
     std::vector<Row<float>> rows;
     for (int n = 1; n <= 33; ++n) {
         rows.push_back({cohort.values[0], 1.0 + n % 7});
@@ -166,7 +166,7 @@ TEST_CASE("the mean of equal floats is that float, and huge weights do not overf
 }
 
 TEST_CASE_TEMPLATE("a common factor of the weights drops out", R, float, double) {
-    Participation<R> cohort(13, 40, 4, false);
+    Cohort<R> cohort(13, 40, 4, false);
     const auto before = folded<R>(cohort.w, cohort.rows);
     auto rows = cohort.rows;
     for (auto& row : rows) row.weight *= 0x1p60;  // exact
@@ -184,7 +184,7 @@ TEST_CASE_TEMPLATE("a cohort that streams gives the bits of fold(), in any order
     for (std::size_t n = 1; n <= 33; ++n)
         for (const bool masked : {false, true}) {
             const std::size_t d = n % 4 == 0 ? 1100 : 37;  // several tiles of the batch form, or part of one
-            const Participation<R> cohort(n, d, 100 * n + masked, masked);
+            const Cohort<R> cohort(n, d, 100 * n + masked, masked);
             const auto expected = folded<R>(cohort.w, cohort.rows);
             std::vector<std::size_t> order(n);
             std::iota(order.begin(), order.end(), std::size_t{0});
@@ -208,7 +208,7 @@ TEST_CASE_TEMPLATE("neighbours that are lifted abreast give the bits of those th
     std::size_t wrong_groups_differ = 0;
     for (std::size_t n = 1; n <= 41; ++n)
         for (const bool masked : {false, true}) {
-            const Participation<R> cohort(n, n % 4 == 0 ? 1100 : 37, 200 * n + masked, masked);
+            const Cohort<R> cohort(n, n % 4 == 0 ? 1100 : 37, 200 * n + masked, masked);
             const auto expected = folded<R>(cohort.w, cohort.rows);
             const auto in_groups_of = [&](std::size_t neighbours, std::size_t threads) {
                 std::vector<std::size_t> order((n + neighbours - 1) / neighbours);
@@ -224,7 +224,7 @@ TEST_CASE_TEMPLATE("neighbours that are lifted abreast give the bits of those th
 
 TEST_CASE("positions that stay empty keep their place") {
     const fold::Mean mean;
-    const Participation<double> cohort(11, 50, 3, false);
+    const Cohort<double> cohort(11, 50, 3, false);
     for (std::size_t gone = 0; gone < 11; ++gone) {
         auto rows = cohort.rows;
         rows[gone].weight = 0;
@@ -253,7 +253,7 @@ TEST_CASE("a cohort sum can be used again") {
     const fold::Mean mean;
     CohortSum<fold::Mean, double> sums;
     for (const std::size_t n : {5u, 2u, 9u}) {
-        const Participation<double> cohort(n, 20, n, false);
+        const Cohort<double> cohort(n, 20, n, false);
         sums.begin(n);
         for (std::size_t p = 0; p < n; ++p) {
             fold::Mean::Sum<double> sum;
@@ -269,7 +269,7 @@ TEST_CASE("a cohort sum can be used again") {
 
 TEST_CASE("a crew of any size gives the bits of one") {
     const std::size_t d = (std::size_t{1} << 20) + 77;
-    Participation<float> cohort(9, d, 6, true);
+    Cohort<float> cohort(9, d, 6, true);
     const auto alone = folded<float>(cohort.w, cohort.rows);
     for (const std::size_t size : {1u, 2u, 3u, 7u}) {
         std::atomic<std::size_t> most{0};

@@ -36,13 +36,13 @@ Vec<R> folded(Vec<R> w, const std::vector<Row<R>>& rows) {
 
 // Random packed rows with random weights, some of them 0.
 template <class R>
-struct Participation {
+struct Cohort {
     Vec<R> w;
     std::vector<Vec<R>> values;
     std::vector<Mask> masks;
     std::vector<Row<R>> rows;
 
-    Participation(std::size_t n, std::size_t d, double density, bool equal = false) : w(d), values(n), masks(n) {
+    Cohort(std::size_t n, std::size_t d, double density, bool equal = false) : w(d), values(n), masks(n) {
         Stream draw(Key{n * 1000 + d});
         for (auto& x : w) x = static_cast<R>(draw.normal());
         for (std::size_t k = 0; k < n; ++k) {
@@ -58,7 +58,7 @@ struct Participation {
 
 // Coordinate by coordinate, as the formula is written.
 template <class R>
-Vec<R> by_formula(const Participation<R>& c) {
+Vec<R> by_formula(const Cohort<R>& c) {
     Vec<R> out = c.w;
     std::vector<std::size_t> next(c.rows.size());
     for (std::size_t j = 0; j < out.size(); ++j) {
@@ -74,7 +74,7 @@ Vec<R> by_formula(const Participation<R>& c) {
 }
 
 template <class R>
-Vec<R> streamed(const Participation<R>& c, bool backwards) {
+Vec<R> streamed(const Cohort<R>& c, bool backwards) {
     const fold::OwnersMean fold;
     CohortSum<fold::OwnersMean, R> sums;
     sums.begin(c.rows.size());
@@ -123,13 +123,13 @@ TEST_CASE("L-SPA-8 disjoint owners: each move whole, against a share of it") {
 TEST_CASE("the fold is its formula, and a coordinate of nobody stays") {
     for (const std::size_t n : {1u, 2u, 3u, 5u, 8u, 13u})
         for (const std::size_t d : {1u, 63u, 64u, 511u, 512u, 513u, 1500u}) {
-            const Participation<double> c(n, d, 0.4);
+            const Cohort<double> c(n, d, 0.4);
             // Sums of up to 13 numbers of size 1 in another order.
             CHECK(support::distance(folded<fold::OwnersMean>(c.w, c.rows), by_formula(c)) < 1e-14);
-            const Participation<float> f(n, d, 0.4);
+            const Cohort<float> f(n, d, 0.4);
             CHECK(support::distance(folded<fold::OwnersMean>(f.w, f.rows), by_formula(f)) < 2e-7);  // a float rounding
         }
-    const Participation<float> c(3, 700, 0.3);
+    const Cohort<float> c(3, 700, 0.3);
     const auto w = folded<fold::OwnersMean>(c.w, c.rows);
     std::size_t nobody = 0, stayed = 0;
     for (std::size_t j = 0; j < w.size(); ++j) {
@@ -144,7 +144,7 @@ TEST_CASE("the fold is its formula, and a coordinate of nobody stays") {
 
 TEST_CASE("a streamed cohort has the bits of a kept one, whatever arrives first") {
     for (std::size_t n = 1; n <= 9; ++n) {
-        const Participation<float> c(n, 1100, 0.5);
+        const Cohort<float> c(n, 1100, 0.5);
         const auto kept = folded<fold::OwnersMean>(c.w, c.rows);
         CHECK(same_bits(streamed(c, false), kept));
         CHECK(same_bits(streamed(c, true), kept));
@@ -153,19 +153,19 @@ TEST_CASE("a streamed cohort has the bits of a kept one, whatever arrives first"
 
 TEST_CASE("rows without masks, and full masks, are averaged as by Mean, bit for bit") {
     for (const bool equal : {true, false}) {
-        const Participation<float> c(7, 1300, 1.1, equal);
+        const Cohort<float> c(7, 1300, 1.1, equal);
         auto dense = c.rows;
         for (auto& row : dense) row.mask = nullptr;
         const auto mean = folded<fold::Mean>(c.w, dense);
         CHECK(same_bits(folded<fold::OwnersMean>(c.w, dense), mean));
         CHECK(same_bits(folded<fold::OwnersMean>(c.w, c.rows), mean));
     }
-    const Participation<float> sparse(7, 1300, 0.5);
+    const Cohort<float> sparse(7, 1300, 0.5);
     CHECK_FALSE(same_bits(folded<fold::OwnersMean>(sparse.w, sparse.rows), folded<fold::Mean>(sparse.w, sparse.rows)));
 }
 
 TEST_CASE("nothing to average leaves w as it was") {
-    Participation<float> c(4, 600, 0.5);
+    Cohort<float> c(4, 600, 0.5);
     CHECK(same_bits(folded<fold::OwnersMean>(c.w, {}), c.w));
     for (auto& row : c.rows) row.weight = 0;
     CHECK(same_bits(folded<fold::OwnersMean>(c.w, c.rows), c.w));
@@ -175,7 +175,7 @@ TEST_CASE("it says that it takes masks, also inside a decorator, and its sums st
     CHECK(accepts_masks<fold::OwnersMean>);
     CHECK(accepts_masks<fold::Relax<fold::OwnersMean>>);
     CHECK(LinearFold<fold::Relax<fold::OwnersMean>, Any<float>>);
-    const Participation<double> c(4, 600, 0.5);
+    const Cohort<double> c(4, 600, 0.5);
     CHECK(folded<fold::Relax<fold::OwnersMean>>(c.w, c.rows) == folded<fold::OwnersMean>(c.w, c.rows));
 }
 

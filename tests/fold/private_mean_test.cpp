@@ -131,7 +131,7 @@ TEST_CASE("it streams along the tree of a cohort, bit for bit, and keeps its led
     }
     auto w = before;
     memory_t<Hidden, float> memory{};
-    finish_sum(fold, Context<Any<float>>{.cohort = {true, 0.1}}, w, sums.total(), memory);
+    finish_sum(fold, Context<Any<float>>{.participation = {true, 0.1}}, w, sums.total(), memory);
     CHECK(same_bits(w, folded<float>(fold, before, rows)));
     REQUIRE(memory.ledger.size() == 1);
     CHECK(memory.ledger[0].rate == 0.1);

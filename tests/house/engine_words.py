@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The engine knows the contract's words and no method's.
 
-A round, its two ends and what they agree on (runtime/setup, client, server, federation, store, cohort; contracts/judge)
+A round, its two ends and what they agree on (runtime/setup, client, server, federation, store, cohort, judge)
 ask a method, a state or a message only for what contracts/method.hpp and core/offers.hpp name. A `requires` that looks for
 any other member would make somebody's field mean something by the accident of its name."""
 import argparse
@@ -11,7 +11,7 @@ import re
 import sys
 
 ENGINE = ["runtime/setup.hpp", "runtime/client.hpp", "runtime/server.hpp", "runtime/federation.hpp", "runtime/store.hpp",
-          "runtime/cohort.hpp", "contracts/judge.hpp", "contracts/policy.hpp"]
+          "runtime/cohort.hpp", "runtime/judge.hpp", "contracts/policy.hpp"]
 # Of a server's state: w, fold. Of an upload: x, weight, mask. Of a method around another: inner. Members of the standard
 # library, and the one function that a method with private members owes.
 CONTRACT = {"w", "fold", "x", "weight", "mask", "inner", "size", "validate"}

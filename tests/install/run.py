@@ -80,6 +80,25 @@ def by_package(arguments, work, prefix, wanted, how="by package"):
     run("  runs", [build / "stranger"], says="works")
 
 
+def by_readme(arguments, work):
+    """The lines that README gives for installing, word for word, and what they promise: a program then finds the package."""
+    lines = re.search(r"To install, .*:\n\n((?:    .*\n)+)", (arguments.root / "README.md").read_text()).group(1)
+    tree, home = work / "clone", work / "home"
+    tree.mkdir()
+    home.mkdir()
+    for entry in arguments.root.iterdir():
+        if entry.name != "build":
+            (tree / entry.name).symlink_to(entry)
+    there = {**os.environ, "HOME": str(home), "CXX": arguments.compiler}
+    there.pop("CMAKE_PREFIX_PATH", None)
+    use = shlex.join(map(str, configure(arguments, work / "by readme")))
+    run("README's lines to install", ["sh", "-ec", f"{lines}{use}"], cwd=tree, env=there)
+    run("  builds", [arguments.cmake, "--build", work / "by readme"])
+    run("  runs", [work / "by readme" / "stranger"], says="works")
+    if not (home / "tessera" / "share" / "pkgconfig" / "tessera.pc").is_file():
+        raise Failed("README says where tessera.pc is, and it is not there")
+
+
 def refusals(arguments, work, prefix):
     here = f"-DCMAKE_PREFIX_PATH={prefix}"
     run("refuses an unknown component", configure(arguments, work / "r1", here, "-DWANTED=teleport"), expect=1,
@@ -125,8 +144,14 @@ def read_conan_recipe(arguments, work):
 def by_conan(arguments, work):
     there = {**os.environ, "CONAN_HOME": str(work / "conan")}
     run("conan profile", ["conan", "profile", "detect"], env=there)
-    with open(work / "conan" / "profiles" / "default", "a") as profile:  # Eigen is the system's: nothing is downloaded
-        profile.write("\n[platform_requires]\neigen/3.4.0\n")
+    wanted = re.search(r"^\[requires\]\n((?:\S.*\n)+)", (arguments.root / "conanfile.txt").read_text(), re.M).group(1)
+    with open(work / "conan" / "profiles" / "default", "a") as profile:  # these are the system's: nothing is downloaded
+        profile.write(f"\n[platform_requires]\n{wanted}")
+    run("conan install conanfile.txt", ["conan", "install", arguments.root / "conanfile.txt", "--no-remote", "-of", work / "deps"],
+        env=there)
+    run("  leaves a toolchain", [arguments.cmake, "-S", HERE, "-B", work / "toolchained", "-DUSE=subdirectory", "-DWANTED=",
+                                 f"-DTESSERA_SOURCE={arguments.root}", "-DTESSERA_COMPONENTS=", "-DCMAKE_BUILD_TYPE=Release",
+                                 f"-DCMAKE_TOOLCHAIN_FILE={work / 'deps' / 'conan_toolchain.cmake'}"])
     run("conan create", ["conan", "create", arguments.root, "--no-remote"], env=there)
     listed = json.loads(subprocess.run(["conan", "list", "tessera/*:*", "--format=json"], env=there, check=True, text=True,
                                        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
@@ -218,6 +243,7 @@ if __name__ == "__main__":
                 wanted = [name for name in COMPONENTS if name in arguments.component]
                 prefix = install(arguments, work)
                 by_package(arguments, work, prefix, wanted)
+                by_readme(arguments, work)
                 by_source(arguments, work, "subdirectory", wanted)
                 by_source(arguments, work, "fetch", [])
                 refusals(arguments, work, prefix)

@@ -229,6 +229,44 @@ TEST_CASE("a training and a test file: one set of classes, words and columns, wh
                          Contains("test.csv: line 1: there is a column 'b', which train.csv has not"), IoError);
 }
 
+TEST_CASE("a first column without a name holds names of lines and is not read; another one must have a name") {
+    const CsvSettings y{.label = "y"};
+    const auto table = table_of(",a,y\n0,5,u\n1,6,v\n", y);
+    CHECK(table.named_lines);
+    CHECK(table.features == Names{"a"});
+    CHECK(rows_of(table) == std::vector<float>{5, 6});
+    CHECK_FALSE(table_of("a,y\n5,u\n6,v\n", y).named_lines);
+    // Its cells may be words, and empty ones are not missing.
+    CHECK(rows_of(table_of("\"\",a,y\nMazda RX4,5,u\n,6,v\n", y)) == std::vector<float>{5, 6});
+    const CsvPart train{",a,y\n3,5,u\n0,6,v\n", "train.csv"}, test{",a,y\n1,7,u\n", "test.csv"};
+    const std::array<CsvPart, 2> parts{train, test};
+    CHECK(rows_of(decode_csv(parts, y)) == std::vector<float>{5, 6, 7});
+    refused("a,,y\n1,2,u\n", "line 1: column 2 has no name; give it one", y);
+    refused("a,y,\n1,u,\n", "column 3 has no name; give it one, or take the separator at the end of each line away", y);
+    refused(",a\n0,1\n", "there is no column ''", {});
+    refused(",y\n0,u\n1,v\n", "no column is left to be a feature", y);
+}
+
+TEST_CASE("what is no text is called what it is") {
+    using namespace std::string_view_literals;
+    refused("PK\x03\x04..."sv, "some.csv: is a zip archive, as .xlsx and .ods are; save the sheet as CSV");
+    refused("\xD0\xCF\x11\xE0..."sv, "old Excel");
+    refused("PAR1...PAR1"sv, "is a Parquet file; write it as CSV");
+    refused("BZh91AY&SY..."sv, "is compressed by bzip2");
+    refused("\xFD" "7zXZ..."sv, "is compressed by xz");
+    refused("(\xB5/\xFD..."sv, "is compressed by zstd");
+    refused("\xFF\xFE" "a\0,\0"sv, "is text in UTF-16; save it as UTF-8");
+    refused("\xFE\xFF\0a\0,"sv, "is text in UTF-16");
+    refused("a,grade\n1,\0\n"sv, "is no text: byte 11 is 0");
+    CHECK(table_of("PAR1,y\n1,u\n2,v\n", {.label = "y"}).features == Names{"PAR1"});  // a column may be called so
+}
+
+TEST_CASE("a first line of one cell is told what parts cells and what passes over lines") {
+    refused("a b grade\n1 2 3\n", "there are 'a b grade' alone; cells are parted by a comma");
+    refused("# made on Monday\na,grade\n1,2\n", "skip=1 passes over a line before the names");
+    CHECK(table_of("# made on Monday\na,y\n1,u\n2,v\n", {.label = "y", .skip = 1}).features == Names{"a"});
+}
+
 TEST_CASE("a header of two hundred thousand columns is read in one go") {
     // Held against each other pair by pair the names alone would take minutes, and the test's time would run out.
     constexpr std::size_t columns = 200'000;

@@ -111,4 +111,25 @@ TEST_CASE("published shifts: one file a shift, severities one after the other") 
     CHECK(read_npy_dataset(folder / "fog.npy", folder / "labels.npy").examples().classes == 3);
 }
 
+TEST_CASE("frames with what is said in them: labels without a place") {
+    const auto frames = tensor<float>("x", {2, 3, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+    const auto said = decode_npy_transcripts(frames, tensor<std::int64_t>("y", {2, 3}, {4, 1, -1, -7, 2, 2}));
+    const auto& e = said.examples();
+    CHECK(e.width == 6);
+    CHECK(e.size == 2);
+    CHECK(e.labels_each == 3);
+    CHECK(e.classes == 5);
+    CHECK(std::vector<std::int32_t>(e.labels, e.labels + 6) == std::vector<std::int32_t>{4, 1, -1, -7, 2, 2});
+    const auto refusal = [&](const NamedTensor& y, const char* what) {
+        CHECK_THROWS_WITH_AS(decode_npy_transcripts(frames, y), Contains(what), IoError);
+    };
+    refusal(tensor<double>("y", {2, 1}, {1, 0.5}), "y: label 0.500000 of example 1 is no whole number");
+    refusal(tensor<double>("y", {2, 1}, {1, std::numeric_limits<double>::quiet_NaN()}), "is no whole number");
+    refusal(tensor<std::int64_t>("y", {2, 1}, {1, std::int64_t{1} << 40}), "is no whole number");
+    refusal(tensor<std::int64_t>("y", {2, 2}, {-1, -1, -1, -1}), "y: has no label at all");
+    refusal(tensor<std::int64_t>("y", {2, 1}, {1, 100000}), "number them without gaps");
+    refusal(tensor<std::int64_t>("y", {3, 1}, {1, 1, 1}), "holds 2 examples, for 3 labels");
+    refusal(tensor<std::int64_t>("y", {2, 1, 1}, {1, 1}), "transcripts are (n) or (n, each)");
+}
+
 }  // namespace image_npy_test

@@ -55,16 +55,16 @@ TEST_CASE("columns of a table as real targets, in the order of the table") {
     CHECK_THROWS_AS(decode_csv("a,y\n", {.label = "", .targets = {"y"}}, "t"), IoError);
 }
 
-TEST_CASE("arrays of 0 and 1 as marks, others as targets") {
-    const auto marks = decode_npy_marks(three_rows, tensor<std::uint8_t>("y", {3, 2}, {0, 1, 1, 1, 0, 0}));
-    CHECK(marks.size() == 3);
-    CHECK(marks.examples().classes == 2);
-    CHECK(marks.examples().multi_hot[1] == 1);
-    CHECK(marks.examples().multi_hot[4] == 0);
-    CHECK(decode_npy_marks(three_rows, tensor<double>("y", {3}, {0, 1, 1})).examples().classes == 1);
-    CHECK_THROWS_WITH_AS(decode_npy_marks(three_rows, tensor<float>("y", {3, 1}, {0, 1, 0.5f})),
+TEST_CASE("arrays of 0 and 1 as multi-hot labels, others as targets") {
+    const auto labels = decode_npy_multi_hot(three_rows, tensor<std::uint8_t>("y", {3, 2}, {0, 1, 1, 1, 0, 0}));
+    CHECK(labels.size() == 3);
+    CHECK(labels.examples().classes == 2);
+    CHECK(labels.examples().multi_hot[1] == 1);
+    CHECK(labels.examples().multi_hot[4] == 0);
+    CHECK(decode_npy_multi_hot(three_rows, tensor<double>("y", {3}, {0, 1, 1})).examples().classes == 1);
+    CHECK_THROWS_WITH_AS(decode_npy_multi_hot(three_rows, tensor<float>("y", {3, 1}, {0, 1, 0.5f})),
                          Contains("of example 2 is neither 0 nor 1"), IoError);
-    CHECK_THROWS_WITH_AS(decode_npy_marks(three_rows, tensor<float>("y", {2, 1}, {0, 1})),
+    CHECK_THROWS_WITH_AS(decode_npy_multi_hot(three_rows, tensor<float>("y", {2, 1}, {0, 1})),
                          Contains("holds 3 examples, for 2 labels"), IoError);
     const auto targets = decode_npy_targets(three_rows, tensor<float>("y", {3, 2}, {0.5f, 1, 2, 3, 4, 5}));
     CHECK(targets.examples().targets_each == 2);

@@ -36,12 +36,12 @@ enum class Weights { equal, mixed, some_zero };
 
 // Rows with storage. Every vector ends where its memory ends and begins one element off any alignment.
 template <class R>
-struct Participation {
+struct Cohort {
     std::vector<std::vector<R>> values;
     std::vector<std::vector<std::uint64_t>> masks;
     std::vector<kernels::MeanRow<R>> rows;
 
-    Participation(std::size_t count, std::size_t n, Weights weights, double masked, std::uint64_t seed)
+    Cohort(std::size_t count, std::size_t n, Weights weights, double masked, std::uint64_t seed)
         : values(count), masks(count) {
         Stream draw(Key{seed});
         for (std::size_t k = 0; k < count; ++k) {
@@ -72,7 +72,7 @@ bool same_bits(const std::vector<R>& a, const std::vector<R>& b) {
 }
 
 template <class R>
-std::vector<R> by_kernel(const Participation<R>& cohort, std::size_t n, std::size_t cut = 0) {
+std::vector<R> by_kernel(const Cohort<R>& cohort, std::size_t n, std::size_t cut = 0) {
     auto memory = toy_numbers<R>(n + 1, 9);
     const kernels::MeanPlan<R> plan(cohort.rows);
     if (cut > 0) plan.run(memory.data() + 1, cut, n);  // the later piece first
@@ -81,7 +81,7 @@ std::vector<R> by_kernel(const Participation<R>& cohort, std::size_t n, std::siz
 }
 
 template <class R>
-std::vector<R> by_recursion(const Participation<R>& cohort, std::size_t n) {
+std::vector<R> by_recursion(const Cohort<R>& cohort, std::size_t n) {
     auto memory = toy_numbers<R>(n + 1, 9);
     kernels::reference::mean(std::span<const kernels::MeanRow<R>>(cohort.rows), memory.data() + 1, n);
     return {memory.begin() + 1, memory.end()};
@@ -111,7 +111,7 @@ TEST_CASE_TEMPLATE("mean: every set gives the bits of the recursion", R, float, 
         for (const auto weights : {Weights::equal, Weights::mixed, Weights::some_zero})
             for (const double masked : {0.0, 0.5, 1.0}) {
                 const std::size_t n = 70;
-                const Participation<R> cohort(count, n, weights, masked, count);
+                const Cohort<R> cohort(count, n, weights, masked, count);
                 const auto expected = by_recursion(cohort, n);
                 for_each_kernel_set([&](std::string_view set) {
                     CAPTURE(set);
@@ -125,7 +125,7 @@ TEST_CASE_TEMPLATE("mean: every set gives the bits of the recursion", R, float, 
 TEST_CASE_TEMPLATE("mean: around every width and tile, whole or cut between tiles", R, float, double) {
     for (const auto n : sizes)
         for (const double masked : {0.0, 0.7}) {
-            const Participation<R> cohort(11, n, Weights::mixed, masked, n + 1);
+            const Cohort<R> cohort(11, n, Weights::mixed, masked, n + 1);
             const auto expected = by_recursion(cohort, n);
             for_each_kernel_set([&](std::string_view set) {
                 CAPTURE(set);
@@ -151,7 +151,7 @@ private:
 
 TEST_CASE_TEMPLATE("mean: the same bits whichever cache rows are fetched into, around both tiles", R, float, double) {
     for (const std::size_t n : {70u, 1023u, 1025u, 4095u, 4096u, 4097u, 5300u}) {
-        const Participation<R> cohort(19, n, Weights::mixed, 0, n + 1);
+        const Cohort<R> cohort(19, n, Weights::mixed, 0, n + 1);
         const auto expected = by_recursion(cohort, n);
         for (const auto how : {kernels::near_fetch, kernels::far_fetch}) {
             const Fetched fetched(how);
@@ -176,7 +176,7 @@ TEST_CASE_TEMPLATE("mean: widen, join and divide one after the other give the sa
         CAPTURE(set);
         for (const auto n : sizes) {
             CAPTURE(n);
-            const Participation<R> cohort(11, n, Weights::mixed, 0, n + 1);
+            const Cohort<R> cohort(11, n, Weights::mixed, 0, n + 1);
             std::vector<Sum> sums;
             for (const auto& row : cohort.rows) {
                 sums.push_back({std::vector<double>(n), {1, row.weight}});
@@ -195,7 +195,7 @@ TEST_CASE_TEMPLATE("mean: widen, join and divide one after the other give the sa
 }
 
 TEST_CASE("mean: the comparison notices another tree and another weight") {
-    Participation<double> cohort(11, 200, Weights::mixed, 0, 5);
+    Cohort<double> cohort(11, 200, Weights::mixed, 0, 5);
     const auto expected = by_recursion(cohort, 200);
     std::swap(cohort.rows[2], cohort.rows[9]);
     CHECK_FALSE(same_bits(by_kernel(cohort, 200), expected));

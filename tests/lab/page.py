@@ -272,6 +272,12 @@ def main():
                 check(f"{page.name}, {width} pixels", found)
                 for figure in figures:
                     expect(f"fig-extra-{figure}" in found["csv"], f"{page.name}: there is no figure {figure}")
+        # The name of a file is a word without an end, and the page is no wider for it.
+        table, page = folder / ("tables-" * 12) / "table.csv", folder / "named.html"
+        table.parent.mkdir()
+        table.write_text("a,b,y\n" + "".join(f"{i % 7},{i % 5},{i % 2}\n" for i in range(80)))
+        ran(program, "run", "--data", f"csv:{table},label=y", "--partition", "iid", *SMALL[3:], "--algorithm", "ditto", "--report", page)
+        check("a page of a file with a long name", seen_by(browser, folder, page, 400, False))
         expect(seen_by(browser, folder, many, 1280, False)["barred"] > 0, "no bars over names in the comparison")
         controls(browser, folder, many)
 

@@ -54,6 +54,7 @@ READ = [
     ("csv:{}/survey.csv,label=answer,missing=drop,ignore=city", DEALT, ["2 features", "left out"]),
     ("csv:{}/houses.csv,target=price", [*DEALT, "--model", "mclr"], ["60 examples", "2 features", "1 real target"]),
     ("csv:{}/orders.csv,label=kind,ignore=id+when", DEALT, ["1 feature,", "2 classes (A, B)"]),
+    ("csv:{}/frame.csv,label=species", DEALT, ["2 features", "3 classes", "the first column has no name and is not read"]),
 ]
 REFUSED = [
     ("csv:{}/passengers.csv,label=Survived", ["line 9: column 'Age': the value is missing", "and 14 more faults",
@@ -68,6 +69,9 @@ REFUSED = [
                                    "line 6: column 'y': the value is missing"]),
     ("csv:{}/wine.csv,label=taste", ["there is no column 'taste'", "there are 'fixed acidity', 'alcohol', 'quality'"]),
     ("csv:{}/survey.csv,label=answer,missing=guess", ["missing"]),
+    ("csv:{}/blanks.txt,label=MEDV", ["there are 'RM LSTAT MEDV' alone", "what separator= says"]),
+    ("csv:{}/book.xlsx,label=y", ["is a zip archive, as .xlsx and .ods are; save the sheet as CSV"]),
+    ("csv:{}/same.csv,label=y", ["all labels are the same, 'kept'; a model that tells classes apart needs two"]),
 ]
 
 
@@ -211,6 +215,14 @@ def words(program, folder):
     expect(set_to("--set", "local_epochs=3")["epochs"] == 3, "local_epochs")
     for name in ("batch_size", "batch"):
         expect(set_to("--set", f"{name}=7")["batch"] == 7, name)
+    # The same names as flags: what to write instead is said; a table without its kind too.
+    for flag, says in (("--lr", "--set lr=VALUE"), ("--local-epochs", "--set local_epochs=VALUE"), ("--lambda", "--set lambda=VALUE"),
+                       ("--batch-size", "did you mean --batch?"), ("--dataset", "did you mean --data?"), ("--aks", "did you mean --aux?")):
+        wrong = lab(program, *SMALL, flag, "1")
+        expect(wrong.returncode == 2 and f"{flag}: there is no such flag; " in wrong.stderr and says in wrong.stderr, wrong.stderr)
+    for named, says in (("t/mine.csv", "csv:t/mine.csv,label=COLUMN"), ("mine.tsv,label=y", "csv:mine.tsv,label=y")):
+        wrong = lab(program, "run", "--data", named)
+        expect(wrong.returncode == 2 and f"for a table write {says}" in wrong.stderr, wrong.stderr)
     both = lab(program, *SMALL, "--batch", "3", "--set", "batch_size=4")
     expect(both.returncode == 2 and "--batch says it already" in both.stderr, both.stderr)
     short = lab(program, *SMALL, "--set", "xy=1")
@@ -227,6 +239,12 @@ def words(program, folder):
         for line, (name, value) in zip(told, entry["settings"].items()):
             match = re.fullmatch(r"  (\S+=\S*) +(\S[^;]*.*); (\S.*)", line)
             expect(match and match.group(1) == f"{name}={value}", f"{entry['name']}: no sentence and range: {line}")
+    # What there is fits a terminal: names are broken into lines, and sentences begin in one column.
+    listed = ran(lab(program, "list")).stdout
+    of_names = listed.partition("\nData\n")[2].partition("\nPresets\n")[0].splitlines()
+    expect(len(of_names) > 8 and all(len(line) <= 80 for line in of_names), f"lines of names: {of_names}")
+    sentences = re.findall(r"^  (\S+ +)\S", listed.partition("\nData\n")[0], re.M)
+    expect(len(sentences) > 40 and len({len(name) for name in sentences}) == 1, f"sentences of algorithms: {sentences}")
     of_fedavg = ran(lab(program, "list", "fedavg")).stdout
     for line in ("local.rate=0.1                 step size of clients; 0 or more", "; in [0, 1)", "one of samples, uniform, batches",
                  "true or false", "; a whole number"):

@@ -44,9 +44,9 @@ struct SignDescent {  // Bernstein et al., ICML 2018, without momentum
                     continue;
                 }
                 if (terms.active && !(*terms.active)[j]) continue;
-                const R prox_weight =
+                const R pull =
                     terms.prox_weight != 0 ? static_cast<R>(terms.prox_weight) * (x[j] - terms.prox_center[j]) : R(0);
-                const R d = g[j] + prox_weight + (terms.linear.empty() ? R(0) : terms.linear[j]);
+                const R d = g[j] + pull + (terms.linear.empty() ? R(0) : terms.linear[j]);
                 x[j] -= static_cast<R>(rate) * static_cast<R>((d > 0) - (d < 0));
             }
         });

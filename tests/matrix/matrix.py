@@ -11,7 +11,8 @@
   matrix.py accept OUT           takes the refusals of all rows that OUT knows into refused.txt, for a review
   matrix.py --self-test
 
-OUT keeps what was found, row by row; a row is tried again only with --again, or by name."""
+OUT keeps what was found, row by row; a row is tried again only with --again, or by name. Pairs go on where they were left;
+--again tries those that did not hold. The page keeps what it says of rows that OUT does not know."""
 import argparse
 import collections
 import concurrent.futures
@@ -125,10 +126,10 @@ def spelt(name, choices):
         given[parameter] = value
         values.append(value)
     text = f"{core}<{', '.join(values[:last + 1])}>"
-    if "mask" in asked:
-        text = f"Masked<{text}, {MASKS[asked['mask']]}>"
     if "DP" in asked:
         text = f"Private<{text}>"
+    if "mask" in asked:
+        text = f"Masked<{text}, {MASKS[asked['mask']]}>"
     if "codec" in asked:
         text = f"Coded<{text}, {CODECS[asked['codec']]}>"
     return wrapper.format(text)
@@ -271,6 +272,12 @@ def seen_rows():
     return set(line.removeprefix("# rows: ").split())
 
 
+def unpinned(sentences, pinned):
+    """Sentences of a compiler's refusals that no file of compile_fail/ holds to be one short sentence with both compilers. (A
+    method says `tessera::` at the beginning when it is compiled; what is said before round one is an exception's text.)"""
+    return sorted({s for s in sentences if s.startswith("tessera::") and not any(s.startswith(text) for text in pinned)})
+
+
 def accepted(results, before, seen_before):
     """refused.txt after a run: what it says of other rows stays."""
     refused = {(name, what): sentence for (name, what), sentence in before.items() if name not in results}
@@ -304,52 +311,70 @@ def clash(choices):
         return "rows with masks are not what this fold understands"
     if "DP" in c and c.get("fold") == "private":
         return "tessera::Private: noise twice"
-    if c.get("model") == "adapters" and "gate" in c:
-        return "tessera::RoutableModel"
+    if c.get("fold") == "distilled" and c.get("model") == "a user's":
+        return "tessera::Distill: this model has no `logits` and `pullback`"
+    if c.get("gate") == "chain" and c.get("model") in ("MCLR", "group norm", "batch norm", "attention", "adapters"):
+        return "a router with 1 hidden widths serves 2 blocks, the model has another number"
     return None
 
 
-def compositions(wanted, refused):
-    """Greedy: compositions that hold together, until `wanted(name, choices)` finds nothing new in any."""
-    names = sorted(METHODS)
-    found = []
-    for name in names:
-        while True:
-            choices = {}
-            gain = wanted(name, choices)  # above 0 where the method itself is wanted
-            while True:
-                best = None
-                for column, choice in EVERYTHING:
-                    if column in choices:
-                        continue
-                    more = dict(choices, **{column: choice})
-                    if not possible(name, more, refused) or clash(more):
-                        continue
-                    worth = wanted(name, more)
-                    if worth > gain and (best is None or worth > best[0]):
-                        best = (worth, more)
-                if best is None:
-                    break
-                gain, choices = best
-            if gain == 0:
-                break
-            found.append((name, choices))
-            wanted(name, choices, take=True)
-    return found
+def same_types(name, choices):
+    """The choices that are made when a program runs, in every way that leaves the types as they are: the model's kind and a
+    setting of a rule. A further one costs a compiler nothing."""
+    asked = dict(USUAL, **choices)
+    models = [x for x, (model, _) in MODELS.items() if model == MODELS[asked["model"]][0]]
+    rules = [x for x, (rule, _) in RULES.items() if rule == RULES[asked["rule"]][0]]
+    if "DP" in choices or "rule" not in holes(name):
+        rules = [choices.get("rule")]
+    for model, rule in itertools.product(models, rules):
+        yield dict(choices, model=model, **({"rule": rule} if rule else {}))
+
+
+def grown(name, choices, worth, refused):
+    """Greedy: one choice more as long as that is worth something."""
+    now = worth(choices)
+    while True:
+        more = [dict(choices, **{column: choice}) for column, choice in EVERYTHING if column not in choices]
+        more = [c for c in more if possible(name, c, refused) and not clash(c)]
+        best = max(more, key=worth, default=None)
+        if best is None or worth(best) <= now:
+            return choices
+        choices, now = best, worth(best)
+
+
+def with_variants(name, choices, worth, take, refused):
+    """A composition and those of the same types that are worth something beside it; `take` is told of each."""
+    found = [(name, choices)]
+    take(choices)
+    while True:
+        others = [c for c in same_types(name, choices) if possible(name, c, refused) and not clash(c)]
+        best = max(others, key=worth, default=None)
+        if best is None or worth(best) == 0:
+            return found
+        take(best)
+        found.append((name, best))
 
 
 def covering(refused):
-    """Every method once, every choice once."""
-    methods_left = set(METHODS)
-    choices_left = set(EVERYTHING)
+    """Every method once, those that can have least first; then, for choices that are left, whoever can have most of them."""
+    left, found = set(EVERYTHING), []
 
-    def wanted(name, choices, take=False):
-        new = choices_left & set(choices.items())
-        if take:
-            methods_left.discard(name)
-            choices_left.difference_update(new)
-        return 100 * (name in methods_left) + len(new)
-    return compositions(wanted, refused), methods_left, choices_left
+    def worth(choices):
+        return len(left & set(choices.items()))
+
+    def take(choices):
+        left.difference_update(choices.items())
+
+    def able(name):
+        return sum(possible(name, {column: choice}, refused) for column, choice in EVERYTHING)
+    for name in sorted(METHODS, key=lambda n: (able(n), n)):
+        found += with_variants(name, grown(name, {}, worth, refused), worth, take, refused)
+    while left:
+        name, choices = max(((n, grown(n, {}, worth, refused)) for n in sorted(METHODS)), key=lambda c: worth(c[1]))
+        if not worth(choices):
+            break
+        found += with_variants(name, choices, worth, take, refused)
+    return found, left
 
 
 def pairs_of(choices):
@@ -364,30 +389,21 @@ def meetable(refused):
 
 
 def all_pairs(refused):
-    """Greedy: a pair that is left, with the method that was used least of those that can have it, and then the choices that
-    bring most pairs that are left."""
+    """Greedy: the pair that fewest methods can have, with the one of these that was used least, then the choices that bring
+    most pairs that are left, and what the same types bring beside that."""
     able = meetable(refused)
     left, used, found = set(able), collections.Counter(), []
-    for pair in able:
-        if pair not in left:
-            continue
-        name = min(able[pair], key=lambda n: (used[n], n))
-        choices = dict(pair)
-        while True:
-            best = (0, None)
-            for column, choice in EVERYTHING:
-                more = dict(choices, **{column: choice})
-                if column in choices or not possible(name, more, refused) or clash(more):
-                    continue
-                worth = len(pairs_of(more) & left) - len(pairs_of(choices) & left)
-                if worth > best[0]:
-                    best = (worth, more)
-            if best[1] is None:
-                break
-            choices = best[1]
-        left -= pairs_of(choices)
-        used[name] += 1
-        found.append((name, choices))
+
+    def worth(choices):
+        return len(pairs_of(choices) & left)
+
+    def take(choices):
+        left.difference_update(pairs_of(choices))
+    for pair in sorted(reversed(able), key=lambda p: len(able[p])):
+        if pair in left:
+            name = min(able[pair], key=lambda n: (used[n], n))
+            used[name] += 1
+            found += with_variants(name, grown(name, dict(pair), worth, refused), worth, take, refused)
     return found
 
 
@@ -403,12 +419,36 @@ def pair_cells(refused):
     return [cell(name, choices) for name, choices in all_pairs(refused)]
 
 
-def pairs_found(out, refused):
-    """What `pairs` found, of the compositions that are asked for now: composition -> verdict."""
+def types_of(cells):
+    return list(dict.fromkeys((c["type"], c["model"]) for c in cells))
+
+
+def jobs_of_pairs(cells, each=8):
+    """Cells of a few types each; types of one method stand together, for they share much of what a compiler does."""
+    types = sorted(types_of(cells), key=lambda t: min(c["row"] for c in cells if (c["type"], c["model"]) == t))
+    return [[c for c in cells if (c["type"], c["model"]) in types[i:i + each]] for i in range(0, len(types), each)]
+
+
+def told_of_pairs(out):
+    """Composition -> verdict, of whatever `pairs` has run."""
     told = {}
-    for file in out.glob("pairs_*.json"):
+    for file in sorted(out.glob("pairs_*.json")):
         told |= json.loads(file.read_text())
+    return told
+
+
+def pairs_found(out, refused):
+    """What `pairs` found, of the compositions that are asked for now: (row, choices in words) -> choices, verdict."""
+    told = told_of_pairs(out)
     return {(c["row"], key(c["choices"])): (c["choices"], told[named(c)]) for c in pair_cells(refused) if named(c) in told}
+
+
+def pairs_left(out, cells, again=False):
+    """stem -> cells that nobody has run, or that did not hold and are asked for `again`; stems that are not taken."""
+    told = told_of_pairs(out)
+    left = [c for c in cells if named(c) not in told or (again and told[named(c)] != "holds")]
+    taken = len(list(out.glob("pairs_*.json")))
+    return {f"pairs_{taken + i:02}": some for i, some in enumerate(jobs_of_pairs(left))}
 
 
 def section_of_pairs(found, refused):
@@ -423,13 +463,18 @@ def section_of_pairs(found, refused):
              f"Of the {every} pairs of choices of two columns, {sum(clashes.values())} are facts about two policies, whatever the method:", "",
              *(f"- {count}: {reason}" for reason, count in sorted(clashes.items(), key=lambda c: (-c[1], c[0]))), "",
              f"{every - sum(clashes.values()) - len(able)} more have no method above that has both holes. {len(able) - len(missing)} of the other "
-             f"{len(able)} meet in {len(held)} compositions of",
-             f"{len({name for name, _ in held})} methods that hold as the cells above do (`tests/matrix/matrix.py pairs`), each of at most "
+             f"{len(able)} meet in {len(held)} compositions",
+             f"({len(types_of(cell(n, c) for n, c in held))} types) of {len({name for name, _ in held})} methods that hold as the cells above do (`tests/matrix/matrix.py pairs`), each of at most "
              f"{max((len(c) for _, c in held), default=0)} choices at once.", ""]
     lines += [f"- `{name}`, {what}: {v}" for name, what, v in others] + [""] * bool(others)
     if missing:
         lines += ["Not met yet: " + "; ".join(sorted(key(dict(pair)) for pair in missing)) + ".", ""]
     return lines
+
+
+def says(text, found, refused):
+    """Whether a page's section on pairs is of what was found."""
+    return "\n".join(section_of_pairs(found, refused)).strip() in text
 
 
 # The page --------------------------------------------------------------------------------------------------------------
@@ -475,6 +520,23 @@ def page(results, pairs=()):
     return "\n".join(lines).rstrip() + "\n"
 
 
+def rows_told(text):
+    """What a page says of rows: row -> choices in words -> verdict."""
+    sentences = dict(re.findall(r"^(\d+)\. (.+)$", text, re.MULTILINE))
+    columns = {line: column for column, choices in COLUMNS.items() for line in ["| | " + " | ".join(choices) + " |"]}
+    told, column = {}, None
+    for line in text.splitlines():
+        column = columns.get(line, column)
+        entry = re.match(r"\| `(\w+)` \| (.*) \|$", line)
+        if entry and column and entry[1] in METHODS:
+            for choice, mark in zip(COLUMNS[column], entry[2].split(" | ")):
+                verdict = "holds" if mark == "+" else f"refused: {sentences[mark[1:-1]]}" if mark[0] == "(" else None
+                if verdict:
+                    told.setdefault(entry[1], {})[key({column: choice})] = verdict
+    return {name: {key(c["choices"]): r.get(key(c["choices"]), "absent: " + (c["absent"] or "")) for c in row(name)}
+            for name, r in told.items()}
+
+
 def run_rows(arguments, jobs):
     """jobs: stem -> cells. Verdicts are kept in OUT, and not asked for again."""
     out = arguments.out
@@ -498,14 +560,16 @@ def run_rows(arguments, jobs):
 
 
 def write_cover(out):
-    """Four sources, so that cores share them; what is written says nothing of when, so that nothing is compiled again."""
-    chosen, methods_left, choices_left = covering(known())
-    if methods_left or choices_left:
-        raise SystemExit(f"the covering set lacks {sorted(methods_left)} {sorted(choices_left)}")
+    """Two sources, so that cores share them; what is written says nothing of when, so that nothing is compiled again."""
+    chosen, choices_left = covering(known())
+    if choices_left:
+        raise SystemExit(f"the covering set lacks {sorted(choices_left)}")
     out.mkdir(parents=True, exist_ok=True)
-    parts = 4
+    parts = 2
+    cells = [cell(n, c) for n, c in chosen]
+    types = types_of(cells)
     for part in range(parts):
-        text, _ = source([cell(n, c) for n, c in chosen[part::parts]])
+        text, _ = source([c for c in cells if (c["type"], c["model"]) in types[part::parts]])
         file = out / f"cover_{part}.cpp"
         if not file.exists() or file.read_text() != text:
             file.write_text(text)
@@ -515,27 +579,43 @@ def write_cover(out):
 def self_test():
     assert spelt("FedAlt", {"rule": "Adam"}) == "FedAlt<scope::Head, rule::Adam>"
     assert spelt("Ditto", {"mask": "static", "codec": "sign"}) == "Coded<Masked<Ditto<>, mask::RandomStatic>, codec::Sign>"
+    assert spelt("Ditto", {"mask": "static", "DP": "examples"}) == f"Masked<Private<Ditto<{NOISY}>>, mask::RandomStatic>"
     assert spelt("Fallback", {"rule": "SAM"}) == "Fallback<Ditto<rule::Sam<>>>"
     assert absent("Local", {"fold": "Adam"}) and not absent("FedAvg", {"fold": "Adam"})
     text, at = source([cell("FedAvg", {}), cell("FedAvg", {"rule": "Adam"})])
     said = "a.hpp:1:2:   required from 'x'\nrow.cpp:5:9:   required from here\nb.hpp:3:4: error: static assertion failed: tessera::X: y\n"
     assert complaints(said, "row.cpp", at) == {1: "static assertion failed: tessera::X: y"}
     assert complaints(said.replace("row.cpp:5", "row.cpp:99"), "row.cpp", at) == {}
-    chosen, methods_left, choices_left = covering(known())
-    assert not methods_left and (not REFUSED.exists() or not choices_left), (methods_left, choices_left)
-    assert all(not clash(c) for _, c in chosen)
+    chosen, choices_left = covering(known())
+    assert not choices_left and {name for name, _ in chosen} == set(METHODS), choices_left
+    assert set().union(*(c.items() for _, c in chosen)) == set(EVERYTHING)
+    assert all(not clash(c) and possible(n, c, known()) for n, c in chosen)
+    # The further kinds of a model are further cells and no further types.
+    assert len(types_of(cell(n, c) for n, c in chosen)) < len(chosen)
+    assert {key(c) for c in same_types("Local", {"model": "LSTM"})} == {
+        f"model: {kind}, rule: {rule}" for kind, (model, _) in MODELS.items() if model == "Net" for rule in ("plain", "momentum")}
+    assert [key(c) for c in same_types("PFedHn", {"model": "a user's", "rule": "SAM"})] == ["model: a user's, rule: SAM"]
     able, compositions_of_pairs = meetable(known()), all_pairs(known())
     assert able and not uncovered(compositions_of_pairs, able), uncovered(compositions_of_pairs, able)
     assert compositions_of_pairs == all_pairs(known())
     assert all(possible(n, c, known()) and not clash(c) for n, c in compositions_of_pairs)
-    # Every composition begins with a pair that none before it has: without the last one, that pair is missed. So is one
+    # Every composition has a pair that none before it has: without the last one, that pair is missed. So is one
     # whose method has no such hole.
     assert uncovered(compositions_of_pairs[:-1], able)
     assert uncovered([("Local", c) for _, c in compositions_of_pairs], able)
     said = "\n".join(section_of_pairs({(n, key(c)): (c, "holds") for n, c in compositions_of_pairs}, known()))
-    assert f"{len(able)} of the other {len(able)} meet in {len(compositions_of_pairs)} compositions" in said and "Not met" not in said
+    assert f"{len(able)} of the other {len(able)} meet in {len(compositions_of_pairs)} compositions\n" in said and "Not met" not in said
     said = "\n".join(section_of_pairs({(n, key(c)): (c, "refused: x: y") for n, c in compositions_of_pairs}, known()))
     assert "0 of the other" in said and "refused: x: y" in said and "Not met yet: " in said
+    pinned = [text for file in (HERE.parent / "compile_fail").glob("*.cpp")
+              for text in re.findall(r"^// expect: (tessera::.+?)\s*$", file.read_text(), re.MULTILINE)]
+    assert not unpinned(known().values(), pinned), unpinned(known().values(), pinned)
+    assert unpinned(["tessera::Masked: nobody says this", "a text of an exception"], pinned) == ["tessera::Masked: nobody says this"]
+    assert unpinned(known().values(), [text for text in pinned if "::Scaffold" not in text])
+    # The page is of the compositions that are asked for now; whether they hold is for `matrix.py pairs`.
+    found = {(n, key(c)): (c, "holds") for n, c in compositions_of_pairs}
+    assert says(PAGE.read_text(), found, known()), "docs/matrix.md: run `matrix.py pairs OUT` and `matrix.py page OUT`"
+    assert not says(PAGE.read_text(), dict(list(found.items())[:-1]), known())
     told = accepted({"Ditto": {"rule: Adam": "refused: x: y", "rule: SAM": "holds"}},
                     {("FedAvg", "fold: Adam"): "s", ("Ditto", "rule: SAM"): "gone"}, {"FedAvg", "Ditto"})
     assert "# rows: Ditto FedAvg\nDitto\trule: Adam\tx: y\nFedAvg\tfold: Adam\ts\n" in told and "gone" not in told, told
@@ -543,6 +623,17 @@ def self_test():
     assert "| `FedAvg` | + |" in page(page_rows)
     page_rows["FedAvg"]["rule: Adam"] = "refused: tessera::X: y"
     assert "1. tessera::X: y" in page(page_rows)
+    # A page can be read back, and is the same again; with another verdict it is not.
+    page_rows = {name: {w: "absent: " + absent(name, c["choices"]) if absent(name, c["choices"]) else v
+                        for c in row(name) for w, v in [(key(c["choices"]), page_rows[name][key(c["choices"])])]} for name in METHODS}
+    assert rows_told(page(page_rows)) == page_rows and page(rows_told(page(page_rows))) == page(page_rows)
+    assert rows_told(page(page_rows).replace("| `FedAvg` | + | + |", "| `FedAvg` | (1) | + |")) != page_rows
+    with tempfile.TemporaryDirectory() as folder:
+        out, cells = pathlib.Path(folder), pair_cells(known())
+        assert sum(len(some) for some in pairs_left(out, cells).values()) == len(cells)
+        (out / "pairs_00.json").write_text(json.dumps({named(c): "holds" for c in cells[:-2]} | {named(cells[-2]): "refused: x"}))
+        assert pairs_left(out, cells) == {"pairs_01": cells[-1:]}
+        assert sorted(map(named, sum(pairs_left(out, cells, again=True).values(), []))) == sorted(map(named, cells[-2:]))
     print(f"{len(METHODS)} methods, {sum(len(c) for c in COLUMNS.values())} choices, "
           f"{len(METHODS) * sum(len(c) for c in COLUMNS.values())} cells, {len(chosen)} in the covering set, "
           f"{len(able)} pairs in {len(compositions_of_pairs)} compositions")
@@ -554,6 +645,7 @@ def main():
     parser.add_argument("out", nargs="?", type=pathlib.Path)
     parser.add_argument("--row", action="append", default=[])
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--fresh", action="store_true", help="pairs: forget what OUT knows of them")
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--flags", default="")
     parser.add_argument("--linked", default="linked.o")
@@ -567,10 +659,14 @@ def main():
     names = [name for name in sorted(METHODS) if not arguments.row or name in arguments.row]
     if arguments.what == "pairs":
         cells = pair_cells(known())
-        each = 12
-        jobs = {f"pairs_{i // each}": cells[i:i + each] for i in range(0, len(cells), each)}
-        results = run_rows(arguments, jobs)
-        wrong = [f"{what}: {v}" for r in results.values() for what, v in r.items() if v != "holds"]
+        if arguments.fresh:
+            for file in [*arguments.out.glob("pairs_*.json"), *arguments.out.glob("cell.hpp.gch")]:
+                file.unlink()
+        run_rows(arguments, pairs_left(arguments.out, cells, arguments.again))
+        found = pairs_found(arguments.out, known())
+        wrong = [f"{name}, {what}: {v}" for (name, what), (_, v) in found.items() if v != "holds"]
+        if not says(PAGE.read_text(), found, known()):
+            wrong.append(f"docs/matrix.md says something else of pairs: `matrix.py page {arguments.out}` writes it")
         print(*wrong, sep="\n")
         return 1 if wrong else 0
     if arguments.what == "accept":
@@ -578,9 +674,10 @@ def main():
                    if (arguments.out / f"{name}.json").exists()}
         REFUSED.write_text(accepted(results, known(), seen_rows()))
         return 0
-    results = run_rows(arguments, {name: row(name) for name in names}) if arguments.what == "all" else {}
+    results = rows_told(PAGE.read_text()) if PAGE.exists() else {}
+    results |= run_rows(arguments, {name: row(name) for name in names}) if arguments.what == "all" else {}
     for name in sorted(METHODS):
-        if name not in results and (arguments.out / f"{name}.json").exists():
+        if (arguments.out / f"{name}.json").exists():
             results[name] = json.loads((arguments.out / f"{name}.json").read_text())
     results = dict(sorted(results.items()))
     refused, wrong = known(), []

@@ -24,6 +24,7 @@
 #include <support/bits.hpp>
 #include <support/method_laws.hpp>
 #include <support/toy_data.hpp>
+#include <support/toy_place.hpp>
 
 namespace flow_options_test {
 
@@ -109,22 +110,13 @@ TEST_CASE("a random split is the client's own and the same every time") {
 }
 
 TEST_CASE("an upload weighs |zeta_g|") {
-    const auto data = toy_data();
-    const Net model;
-    Workspace<float> workspace;
-    const Vec<float> w0 = initial_parameters(model, Key{1});
+    support::ToyPlace<Net> place;
+    const auto at = place.context();
     for (const auto& [halves, expected] : {std::pair{Halving{}, std::size_t{7}},
                                            std::pair{Halving{.split = SplitBy::none}, std::size_t{17}}}) {
-        const auto share = data[0];  // 17 examples: batches of 5, 5, 5, 2
-        const Context<Net> at{.model = &model,
-                              .examples = share.examples,
-                              .ids = share.train,
-                              .batch = 5,
-                              .initial = &w0,
-                              .workspace = &workspace};
         const Method method{.halves = halves};
         Nothing me;
-        const auto up = visit_at<Method, Net>(method, at, detail::routed(method, at).start(w0, Key{1}), me);
+        const auto up = visit_at<Method, Net>(method, at, detail::routed(method, at).start(place.initial, Key{1}), me);
         CHECK(up.weight == static_cast<double>(expected));
     }
 }
@@ -202,18 +194,9 @@ TEST_CASE("clients are served with an adapted router, or with the one received; 
 }
 
 TEST_CASE("eval_adapt_global: clients are served what a visit leaves; otherwise w_g as received") {
-    const auto data = toy_data();
-    const auto share = data[0];
-    const Net model;
-    Workspace<float> workspace;
-    const Vec<float> w0 = initial_parameters(model, Key{1});
-    const Context<Net> at{.model = &model,
-                          .examples = share.examples,
-                          .ids = share.train,
-                          .key = Key{2},
-                          .batch = 5,
-                          .initial = &w0,
-                          .workspace = &workspace};
+    support::ToyPlace<Net> place;
+    const auto at = place.context();
+    const auto& w0 = place.initial;
     const auto begins = [](const Vec<float>& x, const Vec<float>& with, std::size_t n) {
         return same_bits(Vec<float>(x.data(), x.data() + n), Vec<float>(with.data(), with.data() + n));
     };

@@ -26,6 +26,7 @@
 #include <support/method_laws.hpp>
 #include <support/scalar_net.hpp>
 #include <support/toy_data.hpp>
+#include <support/toy_place.hpp>
 #include <support/unfused.hpp>
 
 namespace flow_test {
@@ -217,18 +218,9 @@ TEST_CASE("L-FLOW-10 global_loss = global: w_g is FedAvg's on zeta_g for any gam
 
 TEST_CASE("frozen means frozen, with momentum too (D-FLOW-7)") {
     // A router step moves psi alone and a global step w_g alone, whatever their momenta hold.
-    const Net model;
-    const auto data = toy_data();
-    const auto share = data[0];
-    Workspace<float> workspace;
-    const Vec<float> w0 = initial_parameters(model, Key{1});
-    const Context<Net> at{.model = &model,
-                          .examples = share.examples,
-                          .ids = share.train,
-                          .key = Key{2},
-                          .batch = 5,
-                          .initial = &w0,
-                          .workspace = &workspace};
+    support::ToyPlace<Net> place;
+    const auto at = place.context();
+    const auto& w0 = place.initial;
     const Flow<Router> method{.local = {.rate = 0.1, .momentum = 0.9}, .local_epochs = 1};
     auto x = detail::routed(method, at).start(w0, Key{1});
     Nothing none;

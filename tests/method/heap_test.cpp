@@ -5,9 +5,13 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <tessera/codec.hpp>
+#include <tessera/io/sequences.hpp>
 #include <tessera/mask/random_static.hpp>
 #include <tessera/method/apfl.hpp>
 #include <tessera/method/coded.hpp>
@@ -27,6 +31,10 @@
 #include <tessera/method/pi_flow.hpp>
 #include <tessera/method/privacy_forecast.hpp>
 #include <tessera/method/scaffold.hpp>
+#include <tessera/nn/ctc.hpp>
+#include <tessera/nn/network.hpp>
+#include <tessera/nn/speech.hpp>
+#include <tessera/nn/text_zoo.hpp>
 #include <tessera/nn/tuned.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/prior/hybrid.hpp>
@@ -47,11 +55,8 @@ using namespace tessera;
 namespace {
 // Allocations of the first round, and of ten later ones.
 template <class Me, class Net>
-std::pair<std::size_t, std::size_t> heap_use(const Me& method, const Net& model) {
-    const auto data = support::toy_data({.clients = 8, .unseen = 1});
-    auto split = data.split();
-    split.server = split.unseen[0].train;
-    Federation<Me, Net> run{model, {data.pool(), split}, method, {.seed = 3, .batch = 5, .rounds = 16}};
+std::pair<std::size_t, std::size_t> heap_use(const Me& method, const Net& model, const data::FederatedDataset& data) {
+    Federation<Me, Net> run{model, data, method, {.seed = 3, .batch = 5, .rounds = 16}};
     const sample::Uniform sampler{.count = 3, .everyone_trains = true};
     const auto one_round = [&] {
         const std::size_t before = support::allocations;
@@ -66,8 +71,16 @@ std::pair<std::size_t, std::size_t> heap_use(const Me& method, const Net& model)
 }
 template <class Me, class Net = nn::Mclr<support::Toy::width, support::Toy::classes>>
 bool frugal(const Me& method, const Net& model = {}) {
-    const auto [first, warm] = heap_use(method, model);
+    const auto data = support::toy_data({.clients = 8, .unseen = 1});
+    auto split = data.split();
+    split.server = split.unseen[0].train;
+    const auto [first, warm] = heap_use(method, model, {data.pool(), split});
     return first > 20 && warm == 0;  // the counter does count
+}
+template <class Net>
+bool frugal_on(const data::FederatedDataset& data, const Net& model) {
+    const auto [first, warm] = heap_use(FedAvg<>{.local = {.rate = 0.1}}, model, data);
+    return first > 20 && warm == 0;
 }
 }  // namespace
 
@@ -99,6 +112,27 @@ TEST_CASE("nor does a round with distillation, or with a frozen backbone") {
     const PerAda<> perada{.personal = {.momentum = 0.5}, .fold = {.kd_steps = 5, .kd_batch = 8}};
     CHECK(frugal(perada, Net{}));
     CHECK(frugal(perada, adapters));
+}
+
+TEST_CASE("nor does a round on texts, padded ones among them, or on frames with what is said in them") {
+    std::vector<io::ClientText> people;
+    for (std::size_t k = 0; k < 4; ++k)
+        people.push_back({std::string(1, "abcd"[k]), {"abcabdacbdabcab", std::string("dcbadcab").substr(k)}});
+    const io::TextHalves halves{people, {}};
+    const auto letters = io::vocabulary_of(halves.train, {.most = 4});
+    const auto texts = io::sequence_pool(halves, letters, {.length = 6}).federated({.seed = 1});
+    using Net = nn::Network<float>;
+    CHECK(frugal_on(texts, Net(6, nn::recipe::char_lstm(letters.size(), 7, 4))));
+    CHECK(frugal_on(texts, Net(6, nn::recipe::Transformer{
+                                      .words = letters.size(), .width = 8, .heads = 2, .inner = 10, .blocks = 2, .rank = 3})));
+
+    std::vector<std::int32_t> said;
+    for (int i = 0; i < 24; ++i) said.insert(said.end(), {1 + i % 3, 1 + i % 2, i % 2 == 0 ? -1 : 3});
+    data::Split split;
+    split.clients.resize(4);
+    for (Index i = 0; i < 24; ++i) split.clients[i % 4].train.push_back(i);
+    const data::FederatedDataset frames(data::Dataset::own(support::toy_numbers<float>(24 * 16 * 3, 5), said, 4, 3), split);
+    CHECK(frugal_on(frames, nn::Network<float, nn::Ctc>(nn::Shape(16, 3), nn::recipe::speech_transformer(4, 0, 6, 2, 8, 1))));
 }
 
 // Poisson samples vary in size, so the arenas of a private run go on growing for some rounds, with a budget or without.

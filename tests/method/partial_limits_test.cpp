@@ -5,15 +5,14 @@
 #include <cstddef>
 #include <utility>
 
-#include <tessera/method/fedalt.hpp>
 #include <tessera/method/fedavg.hpp>
-#include <tessera/method/fedsim.hpp>
 #include <tessera/method/local.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/uniform.hpp>
 
 #include <support/bits.hpp>
+#include <support/partly.hpp>
 #include <support/toy_data.hpp>
 
 namespace partial_limits_test {
@@ -22,28 +21,12 @@ using namespace tessera;
 using support::same_bits;
 using support::Toy;
 using support::toy_data;
+using namespace support::partly;
 
 namespace {
 
 template <class R>
 using Net = nn::Dnn<Toy::width, 6, Toy::classes, R>;
-using Alt = FedAlt<scope::Chosen>;
-using Sim = FedSim<scope::Chosen>;
-
-constexpr Settings usual{.seed = 3, .batch = 5, .rounds = 8};
-const rule::Sgd lively{.rate = 0.1, .momentum = 0.5, .weight_decay = 0.01, .clip = 2};
-
-template <class Me>
-Me with(const char* own, const rule::Sgd& v, const rule::Sgd& u) {
-    Me method{.own = own, .weights = Weigh::samples};
-    method.order.v = v;
-    method.order.u = u;
-    return method;
-}
-template <class Me>
-Me with(const char* own) {
-    return with<Me>(own, lively, lively);
-}
 
 }  // namespace
 

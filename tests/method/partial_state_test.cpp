@@ -7,8 +7,6 @@
 #include <vector>
 
 #include <tessera/exec/openmp.hpp>
-#include <tessera/method/fedalt.hpp>
-#include <tessera/method/fedsim.hpp>
 #include <tessera/nn/zoo.hpp>
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
@@ -16,6 +14,7 @@
 
 #include <support/bits.hpp>
 #include <support/checkpoint.hpp>
+#include <support/partly.hpp>
 #include <support/toy_data.hpp>
 
 namespace partial_state_test {
@@ -26,23 +25,11 @@ using support::same_bits;
 using support::saved;
 using support::Toy;
 using support::toy_data;
+using namespace support::partly;
 
 namespace {
 
 using Net = nn::Dnn<Toy::width, 6, Toy::classes>;
-using Alt = FedAlt<scope::Chosen>;
-using Sim = FedSim<scope::Chosen>;
-
-constexpr Settings usual{.seed = 3, .batch = 5, .rounds = 8};
-const rule::Sgd lively{.rate = 0.1, .momentum = 0.5, .weight_decay = 0.01, .clip = 2};
-
-template <class Me>
-Me with(const char* own, const rule::Sgd& v = lively, const rule::Sgd& u = lively) {
-    Me method{.own = own};
-    method.order.v = v;
-    method.order.u = u;
-    return method;
-}
 
 // The saved state with every v of client k doubled.
 template <class Fed>

@@ -202,6 +202,28 @@ TEST_CASE("L-ADA-1 without distillation: w is the uniform FedAvg of adapters, v 
     CHECK_FALSE(same_personal(perada, loose));
 }
 
+TEST_CASE("v begins at the first w received, or at v^0 of Algorithm 1: where the run began") {
+    // Own steps of rate 0 leave v where it began; one client a round, so that most come when w has moved.
+    const auto begun = [](OwnInit where) {
+        Federation<NoKd, Adapters<>> run{
+            adapters(), toy_data(), {.local = lively, .personal = {.rate = 0}, .own_init = where}, usual};
+        run.run(8, sample::Uniform{1});
+        std::size_t came = 0, at_start = 0;
+        for (Id k = 0; k < run.size(); ++k) {
+            const auto v = run.client(k).v;
+            came += !v.empty();
+            at_start += same_bits(v, run.setup().initial);
+        }
+        CHECK(came > 2);
+        return std::pair{at_start, came};
+    };
+    const auto [given, all] = begun(OwnInit::initial);
+    CHECK(given == all);
+    const auto [received, as_many] = begun(OwnInit::received);
+    CHECK(received == 1);  // whoever came first
+    CHECK(as_many == all);
+}
+
 TEST_CASE("the phases of a visit see different batches, counted in epochs and in steps") {
     const auto apart = [](std::size_t steps) {  // v and theta differ in nothing but their batches
         Federation<NoKd, Adapters<>> run{

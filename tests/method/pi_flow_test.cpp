@@ -17,6 +17,7 @@
 #include <support/bits.hpp>
 #include <support/method_laws.hpp>
 #include <support/toy_data.hpp>
+#include <support/toy_place.hpp>
 #include <support/unfused.hpp>
 
 namespace pi_flow_test {
@@ -61,18 +62,9 @@ TEST_CASE("L-FLOW-9 tied: FedAvg on zeta_g, and predictions are the global ones,
 }
 
 TEST_CASE("L-FLOW-9 two_global: equal branches and q = (1/2, 1/2) stay equal; others come apart") {
-    const Net model;
-    const auto data = toy_data();
-    const auto share = data[0];
-    Workspace<float> workspace;
-    const Vec<float> w0 = initial_parameters(model, Key{1});
-    const Context<Net> at{.model = &model,
-                          .examples = share.examples,
-                          .ids = share.train,
-                          .key = Key{2},
-                          .batch = 5,
-                          .initial = &w0,
-                          .workspace = &workspace};
+    support::ToyPlace<Net> place;
+    const auto at = place.context();
+    const auto& w0 = place.initial;
     const auto visited = [&](double q0) {
         const PiFlow<gate::Fixed> method{
             .gate = {.q0 = q0}, .local = {.rate = 0.1, .momentum = 0.9}, .joint_epochs = 3};

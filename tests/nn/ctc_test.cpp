@@ -17,6 +17,7 @@
 #include <tessera/nn/layer_check.hpp>
 #include <tessera/nn/network.hpp>
 #include <tessera/nn/speech.hpp>
+#include <tessera/report/json.hpp>
 #include <tessera/rule/step.hpp>
 
 #include <support/bits.hpp>
@@ -114,7 +115,7 @@ TEST_CASE("slopes by differences, through a network, with weights; clipped sums 
     CHECK(size > 1e-6);
 }
 
-TEST_CASE("greedy decoding joins runs and leaves out blanks; error rates count edits") {
+TEST_CASE("greedy decoding joins runs and leaves out blanks; edits between sequences") {
     const auto scores = [](const Labels& best) {
         std::vector<double> z(3 * best.size());
         for (std::size_t t = 0; t < best.size(); ++t) z[3 * t + static_cast<std::size_t>(best[t])] = 1;
@@ -130,11 +131,50 @@ TEST_CASE("greedy decoding joins runs and leaves out blanks; error rates count e
     CHECK(apart({}, {4, 4}) == 2);
     CHECK(apart({1, 2, 3}, {1, 3}) == 1);
     CHECK(apart({1, 2, 3, 4}, {2, 3, 5, 4}) == 2);
-    ErrorRate rate;
-    CHECK(std::isnan(rate.rate()));
-    rate.add(Labels{1, 2}, Labels{1, 3});
-    rate.add(Labels{1, 1, 1}, Labels{});
-    CHECK(rate.rate() == 2);  // four edits of two labels
+}
+
+TEST_CASE("word errors by hand: edits of greedy decoding over words meant, more than one being possible") {
+    // Three examples of four frames: silence is 0. Said and meant: 1 2 | 1 3, one changed; 2 | nothing, one put in;
+    // nothing | 3 3, two left out.
+    const Labels best{1, 1, 0, 2, 0, 2, 2, 2, 0, 0, 0, 0};
+    std::vector<double> z(4 * best.size(), -10.0);
+    for (std::size_t t = 0; t < best.size(); ++t) z[4 * t + static_cast<std::size_t>(best[t])] = 0;
+    const auto data = spoken({1, 3, -1, -1, 3, 3}, 2, 4);
+    const auto judged = [&](const std::vector<Index>& ids, std::size_t first) {
+        Judgement to;
+        const auto rows = In<double>(z).subspan(16 * first, 16 * ids.size());
+        Ctc{}.judge(Batch<double>(data.examples(), ids), rows, to);
+        return to;
+    };
+    const auto all = judged({0, 1, 2}, 0), noise = judged({1}, 1);
+    CHECK(all.edits == 4);
+    CHECK(all.meant == 4);
+    CHECK(all.right == 1);  // two labels less one edit, and never less than none
+    CHECK(noise.edits == 1);
+    CHECK(noise.meant == 0);
+
+    // Over clients: 4 edits of 4 words; 6 edits of 2, for somebody who says much that nobody meant; nobody's words.
+    using namespace report;
+    const PerClient<Which::global, When::before, SplitOf::test, Whom::all> result(
+        On::local(), Pick::last(), "",
+        {{.client = 0, .correct = 1, .loss_sum = 3, .n = 4, .edits = 4, .meant = 4},
+         {.client = 1, .loss_sum = 1, .n = 2, .edits = 6, .meant = 2},
+         {.client = 2, .loss_sum = 1, .n = 1}});
+    CHECK(result.word_error_rate(Average::pooled).value == doctest::Approx(10.0 / 6));
+    CHECK(result.word_error_rate(Average::unweighted).value == 2);
+    CHECK(result.word_error_rate(Average::pooled).metric == parse<Metric>("word_error_rate"));
+    CHECK(is_share(Metric::word_error_rate));
+    RunRecord record;
+    fill(record.per_client, result);
+    CHECK(record.per_client[1].word_error_rate_global == 3);
+    CHECK(std::isnan(record.per_client[2].word_error_rate_global));
+    const auto text = to_json(record);
+    CHECK(text.find("\"word_error_rate_global\":3") != std::string::npos);
+    CHECK(text.find("word_error_rate_personal") == std::string::npos);
+    // Where labels have their places there is none.
+    const PerClient<Which::global, When::before, SplitOf::test, Whom::all> placed(
+        On::local(), Pick::last(), "", {{.client = 0, .correct = 1, .loss_sum = 3, .n = 4}});
+    CHECK(std::isnan(placed.word_error_rate(Average::pooled).value.get()));
 }
 
 TEST_CASE("what cannot be learnt from is refused before round one") {
@@ -194,18 +234,18 @@ TEST_CASE("a small recogniser learns synthetic frames: the error rate falls") {
     const Batch<float> batch(data.examples(), ids);
     auto w = initial_parameters(net, Key{1});
     Vec<float> out(examples * net.outputs());
-    const auto rate = [&] {
-        ErrorRate of;
+    const auto judged = [&] {
+        Judgement to;
         net.predict(w, batch, out);
-        net.objective().rate(batch, In<float>(out), of);
-        return of.rate();
+        net.judge(batch, In<float>(out), to);
+        return to;
     };
-    const double before = rate();
+    const auto rate = [](const Judgement& to) { return static_cast<double>(to.edits) / static_cast<double>(to.meant); };
+    const double before = rate(judged());
     for (int s = 0; s < 400; ++s) net.fused_step(w, batch, Step<float>{.rate = 0.1});
     CHECK(before > 0.6);
-    CHECK(rate() < 0.1);
-    Judgement to;
-    net.judge(batch, In<float>(out), to);
+    const auto to = judged();
+    CHECK(rate(to) < 0.1);
     CHECK(to.counted == examples * each);
     CHECK(to.right >= 0.9 * static_cast<double>(to.counted));
 }

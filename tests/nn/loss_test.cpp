@@ -116,7 +116,7 @@ TEST_CASE("examples of the other kind are refused with a sentence") {
     const std::vector<Index> one{0};
     std::vector<double> two(2), three(3);
     CHECK_THROWS_WITH_AS(BinaryCrossEntropy::gradient<double>(Batch<double>(labelled.examples(), one), two),
-                         doctest::Contains("a mark for each output"), ConfigError);
+                         doctest::Contains("one for each output"), ConfigError);
     CHECK_THROWS_AS(BinaryCrossEntropy::gradient<double>(Batch<double>(marked.examples(), one), three), ConfigError);
     CHECK_THROWS_WITH_AS(nn::SoftmaxCrossEntropy::gradient<double>(Batch<double>(marked.examples(), one), two),
                          doctest::Contains("needs one class an example"), ConfigError);

@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <tessera/conformance.hpp>
+#include <tessera/nn/any_loss.hpp>
 #include <tessera/nn/attention.hpp>
 #include <tessera/nn/layer_check.hpp>
 #include <tessera/nn/norm.hpp>
@@ -320,6 +321,8 @@ TEST_CASE("a loss chosen at run time has the bits of that loss") {
         CHECK(one.loss == other.loss);
         CHECK(one.right == other.right);
         CHECK(one.fit.missed == other.fit.missed);
+        CHECK(one.edits == other.edits);
+        CHECK(one.meant == other.meant);
         return AnyLoss::fitting(data.examples()).kind == kind;
     };
     const auto rows = toy_numbers<float>(6, 3), sequences = toy_numbers<float>(12, 4);
@@ -328,6 +331,7 @@ TEST_CASE("a loss chosen at run time has the bits of that loss") {
     CHECK(same(data::Dataset::multi_label(rows, {0, 1, 1, 1, 0, 0}, 3), LossOf::binary, BinaryCrossEntropy{}, 3, 1));
     CHECK(same(data::Dataset::regression(rows, {3, 4, 5, 6}, 2), LossOf::squared, SquaredError{}, 2, 1));
     CHECK(!same(data::Dataset::regression(rows, {3, 4, 5, 6}, 2), LossOf::huber, Huber<>{}, 2, 1));
+    CHECK(!same(data::Dataset::own(sequences, {1, -1, -1, -1}, 2, 2), LossOf::ctc, Ctc{}, 2, 2));
 }
 
 TEST_CASE("tasks that do not fit are refused in a sentence, before and in the first pass") {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <page/drawn.hpp>
+#include <support/toy_records.hpp>
 #include <tessera/report/csv.hpp>
 #include <tessera/report/extra.hpp>
 #include <tessera/report/json.hpp>
@@ -18,6 +19,7 @@
 namespace extras_test {
 
 using namespace tessera::report;
+using tessera::support::curve, tessera::support::one_of_each, tessera::support::run_with;
 using lab::page::to_html;
 using nlohmann::json;
 using page::count, page::well_nested;
@@ -25,53 +27,6 @@ using page::count, page::well_nested;
 namespace {
 
 std::string figure(const std::string& page, const std::string& id) { return page::figure(page, "extra-" + id); }
-
-Extra curve(std::string id = "curve") {
-    return {.id = std::move(id),
-            .title = "A curve",
-            .caption = "What it shows.",
-            .kind = Kind::line,
-            .x = {.title = "round"},
-            .y = {.title = "share", .unit = "%"},
-            .series = {{.name = "first", .x = {1, 2, 3}, .y = {10, 20.5, 30}},
-                       {.name = "second", .x = {1, 2, 3}, .y = {5, absent, 7}, .dashed = true}}};
-}
-
-std::vector<Extra> one_of_each() {
-    return {curve(),
-            {.id = "dots",
-             .title = "Dots",
-             .kind = Kind::scatter,
-             .series = {{.name = "a", .x = {1, 2, absent}, .y = {3, -HUGE_VAL, 5}, .texts = {"p", "q", "r"}}}},
-            {.id = "violins",
-             .title = "Violins",
-             .kind = Kind::violin,
-             .series = {{.name = "test", .y = {1, 2, 2, 3, absent}}, {.name = "one", .y = {4}}, {.name = "none"}}},
-            {.id = "bars",
-             .title = "Bars",
-             .kind = Kind::bars,
-             .categories = {"left", "right"},
-             .series = {{.name = "x", .y = {1, absent}}, {.name = "y", .y = {-2, 4}}}},
-            {.id = "heat",
-             .title = "Heat",
-             .kind = Kind::heat,
-             .x = {.title = "client"},
-             .y = {.title = "class"},
-             .categories = {"7", "8", "9"},
-             .series = {{.name = "0", .y = {1, -2, 0}}, {.name = "1", .y = {absent, 4, 5}}}},
-            {.id = "table",
-             .title = "Table",
-             .kind = Kind::table,
-             .categories = {"row"},
-             .series = {{.name = "number", .y = {0.125}}, {.name = "text", .y = {absent}, .texts = {"as it is"}}}}};
-}
-
-RunRecord run_with(const std::vector<Extra>& extras) {
-    RunRecord run;
-    run.set("algorithm", "fedalt");
-    for (const auto& extra : extras) run.add(extra);
-    return run;
-}
 
 }  // namespace
 

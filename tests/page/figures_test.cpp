@@ -14,29 +14,18 @@
 #include <page/categories.hpp>
 #include <page/drawn.hpp>
 #include <page/run_reader.hpp>
+#include <support/toy_records.hpp>
 #include <tessera/report/analysis/clients.hpp>
 #include <tessera/report/json.hpp>
 
 namespace figures_test {
 
 using namespace tessera::report;
+using tessera::support::measured;
 using lab::page::to_html;
 using page::count, page::figure, page::well_nested;
 
 namespace {
-
-Evaluation accuracy(Which model, double value) {
-    return {.model = model,
-            .when = model == Which::global ? When::before : When::after,
-            .on = On::local(),
-            .split = SplitOf::test,
-            .clients = Whom::all,
-            .pick = Pick::last(),
-            .average = Average::unweighted,
-            .metric = Metric::accuracy,
-            .stage = "",
-            .value = value};
-}
 
 RunRecord some_run(std::size_t seed, double level) {
     RunRecord run;
@@ -44,7 +33,7 @@ RunRecord some_run(std::size_t seed, double level) {
     run.set("seed", seed);
     for (std::size_t t = 1; t <= 3; ++t) {
         RoundRecord round{.round = t, .seconds = 2, .bytes_up = 10, .bytes_down = 20};
-        round.evaluations = {accuracy(Which::global, level - 0.3), accuracy(Which::personal, level)};
+        round.evaluations = {measured(level - 0.3, Which::global), measured(level, Which::personal)};
         const double begin = 3 * static_cast<double>(t - 1);
         round.phases = {{"visits", begin, 1.5}, {"merge", begin + 1.5, 0.5}, {"evaluate", begin + 2, 1}};
         run.rounds.push_back(round);
@@ -355,8 +344,8 @@ TEST_CASE("seeds: tables have mean and deviation, then seed by seed; one run has
         all.push_back(some_run(seed, 0.8));
         all.back().set("preset", "");
         for (auto& client : all.back().per_client) client.accuracy_personal = 0.5 + 0.1 * static_cast<double>(seed);
-        all.back().final_evaluations = {accuracy(Which::personal, 0.7 + 0.1 * static_cast<double>(seed - 1)),
-                                        accuracy(Which::global, 0.5)};
+        all.back().final_evaluations = {measured(0.7 + 0.1 * static_cast<double>(seed - 1), Which::personal),
+                                        measured(0.5, Which::global)};
         all.back().final_evaluations.push_back(all.back().final_evaluations[0]);
         all.back().final_evaluations[2].metric = Metric::loss;
     }

@@ -8,29 +8,19 @@
 
 #include <doctest/doctest.h>
 
+#include <support/toy_records.hpp>
+
 #include <page/drawn.hpp>
 #include <page/svg.hpp>
 
 namespace page_test {
 
 using namespace tessera::report;
+using tessera::support::measured;
 using lab::page::to_html;
 using page::count, page::figure, page::well_nested;
 
 namespace {
-
-Evaluation measured(Which model, Metric metric, double value) {
-    return {.model = model,
-            .when = model == Which::global ? When::before : When::after,
-            .on = On::local(),
-            .split = SplitOf::test,
-            .clients = Whom::all,
-            .pick = Pick::last(),
-            .average = Average::unweighted,
-            .metric = metric,
-            .stage = "",
-            .value = value};
-}
 
 RunRecord some_run(std::size_t rounds, std::size_t clients, bool personal) {
     RunRecord run;
@@ -45,8 +35,8 @@ RunRecord some_run(std::size_t rounds, std::size_t clients, bool personal) {
         RoundRecord round{.round = t, .seconds = 0.5, .bytes_up = 1000, .bytes_down = 3000};
         round.formula_bytes_up = round.formula_bytes_down = 900;
         for (const Metric metric : {Metric::accuracy, Metric::loss}) {
-            round.evaluations.push_back(measured(Which::global, metric, 0.8 * level));
-            if (personal) round.evaluations.push_back(measured(Which::personal, metric, 0.9 * level));
+            round.evaluations.push_back(measured(0.8 * level, Which::global, metric));
+            if (personal) round.evaluations.push_back(measured(0.9 * level, Which::personal, metric));
         }
         run.rounds.push_back(round);
     }
@@ -56,8 +46,8 @@ RunRecord some_run(std::size_t rounds, std::size_t clients, bool personal) {
         client.labels = {5, 5 + k};
         run.per_client.push_back(client);
     }
-    run.final_evaluations = {measured(Which::global, Metric::accuracy, 0.7654)};
-    if (personal) run.final_evaluations.push_back(measured(Which::personal, Metric::accuracy, 0.8765));
+    run.final_evaluations = {measured(0.7654, Which::global, Metric::accuracy)};
+    if (personal) run.final_evaluations.push_back(measured(0.8765, Which::personal, Metric::accuracy));
     return run;
 }
 
@@ -138,7 +128,7 @@ TEST_CASE("a run without a personal model says so") {
 
 TEST_CASE("of a run with stages the page leads with the last, as the method is set") {
     const auto staged = [](Which model, double value, const char* stage) {
-        auto e = measured(model, Metric::accuracy, value);
+        auto e = measured(value, model);
         e.stage = stage;
         return e;
     };

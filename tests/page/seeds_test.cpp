@@ -10,47 +10,15 @@
 
 #include <page/drawn.hpp>
 #include <page/run_reader.hpp>
+#include <support/toy_records.hpp>
 #include <tessera/report/json.hpp>
 #include <tessera/report/seeds.hpp>
 
 namespace page_seeds_test {
 
 using namespace tessera::report;
+using tessera::support::run_of_curve;
 using lab::page::to_html;
-
-namespace {
-
-Evaluation accuracy(double value, Which model = Which::personal, Pick pick = Pick::last()) {
-    return {.model = model,
-            .when = model == Which::personal ? When::after : When::before,
-            .on = On::local(),
-            .split = SplitOf::test,
-            .clients = Whom::all,
-            .pick = pick,
-            .average = Average::pooled,
-            .metric = Metric::accuracy,
-            .stage = "",
-            .value = value};
-}
-
-RunRecord run_of(std::uint64_t seed, std::vector<double> curve) {
-    RunRecord run;
-    run.set("algorithm", "some");
-    run.set("seed", seed);
-    run.set("rate", 0.05);
-    for (std::size_t t = 0; t < curve.size(); ++t) {
-        run.rounds.push_back({.round = t + 1, .seconds = 0.25});
-        run.rounds.back().evaluations = {accuracy(curve[t])};
-    }
-    run.final_evaluations = {accuracy(curve.back())};
-    run.per_client = {{.id = 3, .n_train = 7, .n_test = 2, .accuracy_personal = 0.5, .labels = {4, 3}}};
-    run.per_client[0].hits_personal = "10";
-    run.state_hash = "abc";
-    run.notes = {"a note"};
-    return run;
-}
-
-}  // namespace
 
 TEST_CASE("curves over seeds are the mean between the least and the most") {
     const auto curves = [](const std::vector<RunRecord>& runs) {
@@ -58,16 +26,16 @@ TEST_CASE("curves over seeds are the mean between the least and the most") {
         CHECK(page::well_nested(page));
         return page::figure(page, "accuracy");
     };
-    const std::string drawn = curves({run_of(1, {0.5, 0.7}), run_of(2, {0.6, 0.9})});
+    const std::string drawn = curves({run_of_curve(1, {0.5, 0.7}), run_of_curve(2, {0.6, 0.9})});
     CHECK(page::count(drawn, "class=\"band\"") == 1);  // no global model
     CHECK(drawn.find("data-p=\"1,55,50,60 2,80,70,90 \"") != std::string::npos);
     // A round that one run did not evaluate has no band; another setting is another line.
-    auto rare = run_of(2, {0.6, 0.9});
+    auto rare = run_of_curve(2, {0.6, 0.9});
     rare.rounds[0].evaluations.clear();
-    CHECK(curves({run_of(1, {0.5, 0.7}), rare}).find("data-p=\"2,80,70,90 \"") != std::string::npos);
-    auto other = run_of(2, {0.6, 0.9});
+    CHECK(curves({run_of_curve(1, {0.5, 0.7}), rare}).find("data-p=\"2,80,70,90 \"") != std::string::npos);
+    auto other = run_of_curve(2, {0.6, 0.9});
     other.set("rate", 0.25);
-    CHECK(page::count(curves({run_of(1, {0.5, 0.7}), other}), "class=\"band\"") == 0);
+    CHECK(page::count(curves({run_of_curve(1, {0.5, 0.7}), other}), "class=\"band\"") == 0);
 }
 
 TEST_CASE("three lines can be shaded, a middle and its limits") {
@@ -76,7 +44,9 @@ TEST_CASE("three lines can be shaded, a middle and its limits") {
                 .series = {{.name = "mean", .x = {1, 2}, .y = {2, 3}},
                            {.name = "least", .x = {1, 2}, .y = {1, 2}},
                            {.name = "most", .x = {1, 2}, .y = {4, 5}}}};
-    const auto bands = [&] { return page::count(to_html({run_of(1, {0.5})}, "Band", {lines}), "class=\"band\""); };
+    const auto bands = [&] {
+        return page::count(to_html({run_of_curve(1, {0.5})}, "Band", {lines}), "class=\"band\"");
+    };
     CHECK(bands() == 0);
     lines.shaded = true;
     CHECK(bands() == 1);
@@ -86,7 +56,7 @@ TEST_CASE("three lines can be shaded, a middle and its limits") {
 
 TEST_CASE("the file of several seeds gives back its runs and their numbers") {
     const std::uint64_t large = 18446744073709551557u;  // more than a double can hold
-    const std::vector runs{run_of(1, {0.5, 0.7}), run_of(large, {0.6, 0.9})};
+    const std::vector runs{run_of_curve(1, {0.5, 0.7}), run_of_curve(large, {0.6, 0.9})};
     const std::string text = seeds_to_json(runs);
     using namespace lab;
     const Json all = parse_json(text, "text");

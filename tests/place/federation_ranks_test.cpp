@@ -30,7 +30,6 @@
 #include <tessera/runtime/export.hpp>
 #include <tessera/runtime/theory.hpp>
 #include <tessera/sample/uniform.hpp>
-#include <tessera/store/log.hpp>
 
 #include <place/threads.hpp>
 #include <support/folder.hpp>
@@ -361,15 +360,9 @@ TEST_CASE("theory and models are those of one process") {
 
 TEST_CASE("what cannot be shared is a sentence before round one") {
     on_ranks(2, [&](std::shared_ptr<Place> place) {
-        auto log = made(Ditto<>{}), other = made(Ditto<>{}, {.seed = 1 + place->rank()});
-        const support::Folder folder;
-        log.keep_in(store::Log{.directory = folder / "log"});
-        CHECK(said([&] { log.spread_over(place); }).find("store on disk") != std::string::npos);
         auto twice = made(Ditto<>{});
         twice.spread_over(place);
         CHECK_THROWS_AS(twice.spread_over(place), ConfigError);
-        CHECK(said([&] { twice.keep_in(store::Log{.directory = folder / "x"}); }).find("several ranks") !=
-              std::string::npos);
         Federation<FedAvg<>, Net> different(Net{}, support::toy_data({.clients = clients + place->rank()}), FedAvg<>{});
         CHECK(said([&] { different.spread_over(place); }).find("another model") != std::string::npos);
     });

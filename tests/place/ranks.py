@@ -4,13 +4,16 @@
 itself. What is compared is the whole JSON of the run, hashes and all reported numbers, without times and provenance.
 
   ranks.py sample LAB MPIRUN                  each method once, on 2 or 3 ranks with 1 or 2 threads: for scripts/test
-  ranks.py matrix LAB MPIRUN [--ranks 1,2,3]  each method on each number of ranks with 1 and 2 threads: for scripts/ranks
-  ranks.py kills LAB MPIRUN [--times 20]      a rank is killed at a random moment; the run goes on on other ranks
+  ranks.py matrix LAB MPIRUN [--ranks 1,2,3]  each method on each number of ranks with 1 and 2 threads: for scripts/ranks;
+                                              with --journal FILE what is written there is not run again with the same lab
+  ranks.py kills LAB MPIRUN [--times 20]      a rank is killed at a random moment; the run goes on on other ranks. Every second
+                                              time states are in logs, a log a rank
   ranks.py sentences LAB MPIRUN               what goes wrong is one sentence
   ranks.py carried PROGRAM MPIRUN             what place::Mpi carries comes whole, on 1 to 5 ranks
 
 MPIRUN is Open MPI's or MPICH's; ranks may be more than there are cores."""
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -23,6 +26,8 @@ import time
 
 SYNTHETIC = ["--data", "synthetic:0.5,0.5", "--clients", "11", "--unseen", "2", "--rounds", "3", "--batch", "10", "--quiet"]
 MODELS = ("mclr", "dnn", "dnn-adapter", "dnn-norm")
+FRESH = "a folder that is not there yet"
+IN_LOGS = ["--store", "log", "--checkpoint", FRESH]
 NOT_COMPARED = ("seconds", "phases", "provenance", "threads")
 
 
@@ -81,7 +86,8 @@ class Lab:
         return subprocess.run(self.command(words, ranks), capture_output=True, text=True, env=self.environment, timeout=600)
 
     def result(self, words, ranks=None):
-        """The run's JSON; ranks None: the lab alone, without a launcher."""
+        """The run's JSON; ranks None: the lab alone, without a launcher. FRESH among the words is a new folder."""
+        words = [tempfile.mkdtemp(dir=self.folder) + "/run" if word == FRESH else word for word in words]
         out = self.folder / "out.json"
         out.unlink(missing_ok=True)
         done = self.run([*words, "--json", out], ranks)
@@ -127,6 +133,8 @@ def runs_of(lab):
     runs["flow, routing"] = [*runs["flow"], "--analyse", "routing"]
     runs["pfedbred-mh, coherence"] = [*runs["pfedbred-mh"], "--analyse", "coherence"]
     runs["feddf, ensemble"] = [*runs["feddf"], "--analyse", "ensemble"]
+    for name in ("ditto", "scaffold", "fedfomo", "fedspa-dst", "knn-per"):
+        runs[f"{name}, in logs"] = [*runs[name], *IN_LOGS]
     runs["stages"] = [*SYNTHETIC, "--per-round", "5", "--model", "dnn", "--scope", "output", "--stages",
                       "fedavg rounds=2 rate=0.05; fedalt rounds=2 rate=0.01; tune tune_epochs=2"]
     return runs
@@ -143,19 +151,47 @@ def sample(lab, _):
     finish("sample", len(runs), failed)
 
 
+class Journal:
+    """Cells that were equal, a line each, below the fingerprint of the lab that ran them. Without a path: none."""
+
+    def __init__(self, path, lab):
+        self.path, self.held = path, set()
+        if not path:
+            return
+        head = hashlib.sha256(pathlib.Path(lab).read_bytes()).hexdigest()
+        lines = pathlib.Path(path).read_text().splitlines() if pathlib.Path(path).exists() else []
+        if lines[:1] == [head]:
+            self.held = set(lines[1:])
+        else:
+            pathlib.Path(path).write_text(head + "\n")
+
+    def add(self, cell):
+        self.held.add(cell)
+        if self.path:
+            with open(self.path, "a") as out:
+                print(cell, file=out)
+
+
 def matrix(lab, asked):
-    failed, tried, runs = [], 0, runs_of(lab)
-    for name, words in runs.items():
-        if asked.only and name not in asked.only.split(","):
-            continue
-        alone = lab.result(words)
-        for ranks in map(int, asked.ranks.split(",")):
-            for threads in (1, 2):
-                tried += 1
-                compare(f"{name}, {ranks} ranks x {threads} threads", alone,
-                        lab.result([*words, "--threads", threads], ranks), failed)
-        print(f"{name}: done", flush=True)
-    finish("matrix", tried, failed)
+    """Streamed and kept. One thread first, then two on few ranks, then the rest: on two cores what waits for its turn takes
+    longest."""
+    journal, failed, alone, runs = Journal(asked.journal, lab.lab), [], {}, runs_of(lab)
+    if unknown := [name for name in asked.only.split(",") if asked.only and name not in runs]:
+        sys.exit(f"--only {','.join(unknown)}: there is {', '.join(runs)}")
+    names = asked.only.split(",") if asked.only else list(runs)
+    cells = sorted((r * threads if threads > 1 else 0, kept, r, threads, name) for r in map(int, asked.ranks.split(","))
+                   for threads in (1, 2) for kept in (False, True) for name in names)
+    for number, (_, kept, r, threads, name) in enumerate(cells, 1):
+        cell = f"{name}, {r} ranks x {threads} threads" + (", kept" if kept else "")
+        if cell not in journal.held:
+            if name not in alone:
+                alone[name] = lab.result(runs[name])
+            words = [*runs[name], "--threads", threads, *(["--keep-uploads"] if kept else [])]
+            if compare(cell, alone[name], lab.result(words, r), failed):
+                journal.add(cell)
+        if number % len(names) == 0:
+            print(f"{number} of {len(cells)}, {len(failed)} failed so far; done: {cell.split(', ', 1)[1]}", flush=True)
+    finish("matrix", len(cells), failed)
 
 
 def children(pid):
@@ -172,32 +208,37 @@ def children(pid):
     return found
 
 
+def rounds_kept(place):
+    return max((int(file.stem.split("-")[1]) for file in place.glob("round-*.tessera")), default=0)
+
+
 def kills(lab, asked):
     """A rank dies at a random moment of a run that keeps checkpoints; all end; the run goes on on another number of ranks
     to the state of a run that nobody disturbed."""
     random.seed(asked.seed)
-    failed, resumed = [], 0
+    failed, resumed, killed = [], 0, 0
     words = ["60" if word == "3" else word for word in SYNTHETIC]  # rounds
     words += ["--algorithm", "ditto", "--per-round", "7", "--model", "dnn"]
     alone = lab.result(words)
-    began = time.monotonic()
-    lab.result(words, 3)
-    length = time.monotonic() - began
     for i in range(asked.times):
         place = lab.folder / f"run-{i}"
-        keep = ["--checkpoint", place, "--checkpoint-every", "3"]
+        keep = ["--checkpoint", place, "--checkpoint-every", "3", *(["--store", "log"] if i % 2 else [])]
         ranks = random.choice((2, 3, 4))
         with subprocess.Popen(lab.command([*words, *keep], ranks), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                               env=lab.environment) as started:
+            first, late = random.randrange(55), random.uniform(0, 0.05)  # a round to wait for, and so long after it
+            while started.poll() is None and rounds_kept(place) < first:
+                time.sleep(0.005)
             try:
-                started.wait(random.uniform(0.3, 1) * length)
+                started.wait(late)
             except subprocess.TimeoutExpired:
                 below = [p for p in children(started.pid)
                          if pathlib.Path(f"/proc/{p}/comm").exists() and
                          pathlib.Path(f"/proc/{p}/comm").read_text().strip() == "tessera-lab"]
                 if below:
                     os.kill(random.choice(below), signal.SIGKILL)
-            code = started.wait(120)
+            code = started.wait(600)
+            killed += code != 0
         files = sorted(place.glob("round-*.tessera")) if place.exists() else []
         more = random.choice([n for n in (1, 2, 3, 4) if n != ranks])
         again = lab.result([*words, *keep, "--resume"], more)
@@ -205,8 +246,13 @@ def kills(lab, asked):
         resumed += bool(files)
         at = files[-1].stem if files else "nothing kept"
         if compare(f"kill {i}", strip(alone), strip(again), failed):
-            print(f"kill {i}: {ranks} ranks, exit {code}, {at}, resumed on {more}: the same", flush=True)
-    print(f"{resumed} of {asked.times} were resumed from a checkpoint")
+            print(f"kill {i}{', in logs' if i % 2 else ''}: {ranks} ranks, exit {code}, {at}, resumed on {more}: the same", flush=True)
+        if i % 2:
+            read = subprocess.run([lab.lab, "store", place], capture_output=True, text=True)
+            if read.returncode or read.stdout.count("every checksum matches") < more:
+                failed.append(f"the logs of kill {i}")
+                print(f"WRONG logs of kill {i}: {read.stdout}{read.stderr}")
+    print(f"{killed} of {asked.times} met a run under way, {resumed} were resumed from a checkpoint")
     finish("kills", asked.times, failed + ([] if resumed else ["none was resumed"]))
 
 
@@ -227,7 +273,9 @@ def sentences(lab, _):
             print(f"WRONG {name}: exit {done.returncode}\n{done.stdout}{done.stderr}")
 
     expect("a run", words, 0, "")
-    expect("a log", [*words, "--store", "log", "--checkpoint", lab.folder / "log"], 2, "--store log: a log is of one process")
+    earlier = [*words, "--store", "log", "--checkpoint", lab.folder / "log"]
+    expect("a log", earlier, 0, "")
+    expect("a log of an earlier run", earlier, 2, "checkpoints of an earlier run are there")
     expect("more clients than there are", [*words[:-4], "--per-round", "99", "--model", "mclr"], 2, "--per-round is 99")
     expect("no such method", [*SYNTHETIC, "--algorithm", "dito"], 2, "dito")
     expect("a place that is none", [*words, "--json", lab.folder / "no" / "where.json"], 2, "where.json")
@@ -235,7 +283,7 @@ def sentences(lab, _):
     if len(spoken) != 1:
         failed.append("one voice")
         print(f"WRONG one voice: {spoken}")
-    finish("sentences", 6, failed)
+    finish("sentences", 7, failed)
 
 
 def carried(lab, _):
@@ -256,6 +304,7 @@ def main():
     parser.add_argument("mpirun")
     parser.add_argument("--ranks", default="1,2,3,4,7")
     parser.add_argument("--only", default="", help="methods, joined by commas")
+    parser.add_argument("--journal", default="", help="a file of cells that need not be run again")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()

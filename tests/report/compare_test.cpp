@@ -10,52 +10,13 @@
 
 #include <doctest/doctest.h>
 
+#include <support/toy_records.hpp>
 #include <tessera/report/compare_figures.hpp>
 
 namespace compare_test {
 
 using namespace tessera::report;
-
-namespace {
-
-Evaluation accuracy(double value, Which model = Which::personal) {
-    return {.model = model,
-            .when = model == Which::personal ? When::after : When::before,
-            .on = On::local(),
-            .split = SplitOf::test,
-            .clients = Whom::all,
-            .pick = Pick::last(),
-            .average = Average::unweighted,
-            .metric = Metric::accuracy,
-            .stage = "",
-            .value = value};
-}
-
-// Client k of a method that is `level` good: the client's own level, the luck that a whole run shares, and its own.
-RunRecord run_of(double level, std::uint64_t seed, const std::string& split = "one", std::size_t clients = 40) {
-    tessera::Stream luck(tessera::Key{seed}(tessera::purpose::noise));
-    const double shared = 0.01 * luck.normal();
-    RunRecord run;
-    run.set("algorithm", "some");
-    run.set("seed", seed);
-    run.set("split_fingerprint", split);
-    double sum = 0;
-    for (std::size_t k = 0; k < clients; ++k) {
-        const double own = level + 0.1 * std::sin(static_cast<double>(k)) + shared + 0.02 * luck.normal();
-        run.per_client.push_back({.id = static_cast<tessera::Id>(k), .n_test = 50, .accuracy_personal = own});
-        sum += own;
-    }
-    run.final_evaluations = {accuracy(sum / static_cast<double>(clients))};
-    return run;
-}
-
-std::vector<RunRecord> runs_of(double level, std::uint64_t first_seed, std::size_t seeds, std::size_t clients = 40) {
-    std::vector<RunRecord> all;
-    for (std::size_t s = 0; s < seeds; ++s) all.push_back(run_of(level, first_seed + s, "one", clients));
-    return all;
-}
-
-}  // namespace
+using tessera::support::measured, tessera::support::run_of_clients, tessera::support::runs_of_clients;
 
 TEST_CASE("Student's t against its published table") {
     // Two-sided 95 % and 99 %, as tables print them: three decimals.
@@ -104,9 +65,9 @@ TEST_CASE("two sets of runs of one method are not called different more often th
     for (const bool same_seeds : {false, true}) {
         std::size_t of_50 = 0, of_500 = 0;
         for (std::uint64_t p = 0; p < 500; ++p) {
-            const auto a = runs_of(0.7, 100 * p, 4, 10);
+            const auto a = runs_of_clients(0.7, 100 * p, 4, 10);
             // Another method of the same level under the same seeds: its luck is its own.
-            auto b = runs_of(0.7, 100 * p + 50, 4, 10);
+            auto b = runs_of_clients(0.7, 100 * p + 50, 4, 10);
             if (same_seeds)
                 for (std::size_t s = 0; s < b.size(); ++s) b[s].set("seed", seed_of(a[s]));
             const auto result = compare(a, b, "a", "b", {.resamples = 100});
@@ -125,7 +86,8 @@ TEST_CASE("two sets of runs of one method are not called different more often th
 TEST_CASE("clients alone would call two seeds of one method different: no claim is made from them") {
     std::size_t from_clients = 0, claims = 0;
     for (std::uint64_t p = 0; p < 50; ++p) {
-        const auto result = compare({run_of(0.7, 2 * p)}, {run_of(0.7, 2 * p + 1)}, "a", "b", {.resamples = 400});
+        const auto result =
+            compare({run_of_clients(0.7, 2 * p)}, {run_of_clients(0.7, 2 * p + 1)}, "a", "b", {.resamples = 400});
         from_clients += result.over_clients.excludes_zero();
         claims += result.numbers[0].claims();
         CHECK_FALSE(result.numbers[0].over_seeds.known());
@@ -135,7 +97,7 @@ TEST_CASE("clients alone would call two seeds of one method different: no claim 
 }
 
 TEST_CASE("a real difference is found, and has the right sign") {
-    const auto a = runs_of(0.7, 1, 5), b = runs_of(0.75, 11, 5);
+    const auto a = runs_of_clients(0.7, 1, 5), b = runs_of_clients(0.75, 11, 5);
     const auto up = compare(a, b, "a", "b"), down = compare(b, a, "b", "a");
     CHECK(up.numbers[0].claims());
     CHECK(up.numbers[0].over_seeds.low > 0);
@@ -147,8 +109,8 @@ TEST_CASE("a real difference is found, and has the right sign") {
 }
 
 TEST_CASE("runs on different splits are refused, unless only means are asked for") {
-    const std::vector<RunRecord> a{run_of(0.7, 1), run_of(0.7, 2)};
-    const std::vector<RunRecord> elsewhere{run_of(0.7, 1, "two"), run_of(0.7, 2, "two")};
+    const std::vector<RunRecord> a{run_of_clients(0.7, 1), run_of_clients(0.7, 2)};
+    const std::vector<RunRecord> elsewhere{run_of_clients(0.7, 1, "two"), run_of_clients(0.7, 2, "two")};
     CHECK_THROWS_WITH_AS(compare(a, elsewhere, "a.json", "b.json"),
                          "compare: the clients and seeds of a.json and b.json are no pairs: they differ in split; run "
                          "them with one --split-seed and --partition, or compare their means alone with --unpaired",
@@ -161,7 +123,7 @@ TEST_CASE("runs on different splits are refused, unless only means are asked for
     for (auto& run : unknown) run.config.erase(run.config.begin() + 2);
     CHECK_THROWS_AS(compare(unknown, elsewhere, "a", "b"), tessera::ConfigError);
     // A split for each seed is well if the other set has the same.
-    const std::vector<RunRecord> own_splits{run_of(0.7, 1, "one"), run_of(0.7, 2, "two")};
+    const std::vector<RunRecord> own_splits{run_of_clients(0.7, 1, "one"), run_of_clients(0.7, 2, "two")};
     CHECK(compare(own_splits, own_splits, "a", "b").numbers[0].paired);
     CHECK_THROWS_AS(compare(a, own_splits, "a", "b"), tessera::ConfigError);
     CHECK_THROWS_WITH_AS(compare({a[0], a[0]}, a, "a", "b"), doctest::Contains("seed 1 twice"), tessera::ConfigError);
@@ -171,7 +133,7 @@ TEST_CASE("runs on different splits are refused, unless only means are asked for
 TEST_CASE("what two runs were made on is told apart: data, split, aux and version") {
     const auto made = [](const std::string& data, const std::string& dealt, const std::string& aux,
                          const std::string& split = "one", const std::string& version = "1.0") {
-        auto run = run_of(0.7, 1, split);
+        auto run = run_of_clients(0.7, 1, split);
         run.set("data_fingerprint", data);
         run.set("dealt_fingerprint", dealt);
         run.set("aux_fingerprint", aux);
@@ -202,11 +164,11 @@ TEST_CASE("what two runs were made on is told apart: data, split, aux and versio
 }
 
 TEST_CASE("a method without a personal model stands with its global one, unless it is asked for the other") {
-    auto plain = run_of(0.7, 1);
-    plain.final_evaluations = {accuracy(0.6, Which::global)};
+    auto plain = run_of_clients(0.7, 1);
+    plain.final_evaluations = {measured(0.6, Which::global)};
     for (auto& client : plain.per_client) std::swap(client.accuracy_global, client.accuracy_personal);
-    auto both = run_of(0.8, 1);
-    both.final_evaluations.push_back(accuracy(0.5, Which::global));
+    auto both = run_of_clients(0.8, 1);
+    both.final_evaluations.push_back(measured(0.5, Which::global));
     const auto served = compare({plain}, {both}, "fedavg", "ditto");
     CHECK(served.numbers[0].mean_a == doctest::Approx(0.6));
     CHECK(served.numbers[0].mean_b > 0.75);
@@ -219,11 +181,11 @@ TEST_CASE("a method without a personal model stands with its global one, unless 
 
 TEST_CASE("of runs with stages the last are compared, also where an earlier one had personal models") {
     const auto staged = [](double value, Which model, const char* stage) {
-        auto e = accuracy(value, model);
+        auto e = measured(value, model);
         e.stage = stage;
         return e;
     };
-    auto plain = run_of(0.7, 1), own = run_of(0.8, 1);
+    auto plain = run_of_clients(0.7, 1), own = run_of_clients(0.8, 1);
     plain.final_evaluations = {staged(0.3, Which::global, "backbone"), staged(0.4, Which::personal, "backbone"),
                                staged(0.5, Which::global, "fedavg")};
     plain.rounds = {{.round = 1, .evaluations = {plain.final_evaluations[0], plain.final_evaluations[1]}},
@@ -243,7 +205,7 @@ TEST_CASE("of runs with stages the last are compared, also where an earlier one 
 }
 
 TEST_CASE("kept hits say who gets which examples right") {
-    auto a = run_of(0.7, 1, "one", 2), b = run_of(0.7, 2, "one", 2);
+    auto a = run_of_clients(0.7, 1, "one", 2), b = run_of_clients(0.7, 2, "one", 2);
     CHECK_FALSE(compare({a}, {b}, "a", "b").overlap.has_value());
     a.per_client[0].hits_personal = "1100";
     b.per_client[0].hits_personal = "1010";

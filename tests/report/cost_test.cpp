@@ -10,6 +10,7 @@
 #include <tessera/mask/density.hpp>
 
 #include <support/sparse_nets.hpp>
+#include <support/toy_records.hpp>
 
 namespace cost_test {
 
@@ -56,17 +57,7 @@ RunRecord run_of(const std::string& name, const std::vector<double>& accuracies)
         RoundRecord round{.round = run.rounds.size(), .seconds = 0.5, .bytes_up = 30, .bytes_down = 10};
         round.formula_bytes_up = 2e9;
         round.formula_bytes_down = 1e9;
-        if (std::isfinite(accuracy))
-            round.evaluations.push_back({.model = Which::personal,
-                                         .when = When::after,
-                                         .on = On::local(),
-                                         .split = SplitOf::test,
-                                         .clients = Whom::all,
-                                         .pick = Pick::last(),
-                                         .average = Average::unweighted,
-                                         .metric = Metric::accuracy,
-                                         .stage = std::string(),
-                                         .value = accuracy});
+        if (std::isfinite(accuracy)) round.evaluations.push_back(support::measured(accuracy));
         run.rounds.push_back(round);
     }
     return run;

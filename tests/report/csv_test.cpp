@@ -132,6 +132,16 @@ TEST_CASE("clients of texts have accuracies of words") {
     CHECK(read(clients_csv(run))[0].back() == "train_accuracy_personal");
 }
 
+TEST_CASE("clients of speech have word error rates") {
+    RunRecord run;
+    run.per_client = {{.id = 3, .n_train = 8, .word_error_rate_personal = 1.5}, {.id = 4}};
+    const auto rows = read(clients_csv(run));
+    CHECK(std::vector(rows[0].end() - 2, rows[0].end()) ==
+          std::vector<std::string>{"word_error_rate_global", "word_error_rate_personal"});
+    CHECK(std::vector(rows[1].end() - 2, rows[1].end()) == std::vector<std::string>{"", "1.5"});
+    CHECK(std::vector(rows[2].end() - 2, rows[2].end()) == std::vector<std::string>{"", ""});
+}
+
 TEST_CASE("the decimal point is a point in every locale") {
     const std::string before = std::setlocale(LC_ALL, nullptr);
     // Where no such locale is installed the case still holds, trivially.

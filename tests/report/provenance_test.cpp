@@ -7,32 +7,19 @@
 
 #include <doctest/doctest.h>
 
+#include <support/toy_records.hpp>
 #include <tessera/report/csv.hpp>
 #include <tessera/report/json.hpp>
 
 namespace provenance_test {
 
 using namespace tessera::report;
-
-namespace {
-
-RunRecord some_run() {
-    RunRecord run;
-    run.set("algorithm", "fedavg");
-    run.rounds = {RoundRecord{.round = 1, .train_loss = 2.25}, RoundRecord{.round = 2, .train_loss = 1.5}};
-    run.per_client = {{.id = 0, .n_train = 3}};
-    run.per_client[0].labels = {1, 2};
-    run.class_names = {"<cat>", "dog"};
-    run.provenance = {{"command", "tessera-lab run --data \"a b\""}, {"date", "2026-11-18"}};
-    return run;
-}
-
-}  // namespace
+using tessera::support::run_with_provenance;
 
 TEST_CASE("tables have a column for the training loss, and one named after each class") {
-    CHECK(rounds_csv(some_run()).find(",examples,train_loss,trained,") != std::string::npos);
-    CHECK(rounds_csv(some_run()).find(",0,2.25,0,0,0,0,") != std::string::npos);
-    CHECK(clients_csv(some_run()).find(",label_<cat>,label_dog\r\n") != std::string::npos);
+    CHECK(rounds_csv(run_with_provenance()).find(",examples,train_loss,trained,") != std::string::npos);
+    CHECK(rounds_csv(run_with_provenance()).find(",0,2.25,0,0,0,0,") != std::string::npos);
+    CHECK(clients_csv(run_with_provenance()).find(",label_<cat>,label_dog\r\n") != std::string::npos);
 }
 
 }  // namespace provenance_test

@@ -8,47 +8,16 @@
 
 #include <doctest/doctest.h>
 
+#include <support/toy_records.hpp>
+
 namespace seeds_test {
 
 using namespace tessera::report;
-
-namespace {
-
-Evaluation accuracy(double value, Which model = Which::personal, Pick pick = Pick::last()) {
-    return {.model = model,
-            .when = model == Which::personal ? When::after : When::before,
-            .on = On::local(),
-            .split = SplitOf::test,
-            .clients = Whom::all,
-            .pick = pick,
-            .average = Average::pooled,
-            .metric = Metric::accuracy,
-            .stage = "",
-            .value = value};
-}
-
-RunRecord run_of(std::uint64_t seed, std::vector<double> curve) {
-    RunRecord run;
-    run.set("algorithm", "some");
-    run.set("seed", seed);
-    run.set("rate", 0.05);
-    for (std::size_t t = 0; t < curve.size(); ++t) {
-        run.rounds.push_back({.round = t + 1, .seconds = 0.25});
-        run.rounds.back().evaluations = {accuracy(curve[t])};
-    }
-    run.final_evaluations = {accuracy(curve.back())};
-    run.per_client = {{.id = 3, .n_train = 7, .n_test = 2, .accuracy_personal = 0.5, .labels = {4, 3}}};
-    run.per_client[0].hits_personal = "10";
-    run.state_hash = "abc";
-    run.notes = {"a note"};
-    return run;
-}
-
-}  // namespace
+using tessera::support::measured, tessera::support::run_of_curve;
 
 TEST_CASE("mean and deviation over seeds, of what every run has") {
-    auto runs = std::vector{run_of(1, {0.5, 0.7}), run_of(2, {0.6, 0.9}), run_of(3, {0.4, 0.8})};
-    runs[1].final_evaluations.push_back(accuracy(0.1, Which::global));
+    auto runs = std::vector{run_of_curve(1, {0.5, 0.7}), run_of_curve(2, {0.6, 0.9}), run_of_curve(3, {0.4, 0.8})};
+    runs[1].final_evaluations.push_back(measured(0.1, Which::global));
     const auto all = over_seeds(runs);
     REQUIRE(all.size() == 1);
     CHECK(all[0].mean.value == doctest::Approx(0.8));

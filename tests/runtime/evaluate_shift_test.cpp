@@ -71,7 +71,7 @@ struct MarkerRecipe {
 using Marker = nn::Fixed<MarkerRecipe, float, nn::BinaryCrossEntropy>;
 data::FederatedDataset marked_points() {
     std::vector<float> rows;
-    std::vector<std::uint8_t> marks;
+    std::vector<std::uint8_t> multi_hot;
     data::Split split;
     for (std::size_t k = 0; k < 3; ++k) {
         Stream draw(Key{k + 7});
@@ -82,12 +82,12 @@ data::FederatedDataset marked_points() {
             for (int c = 0; c < 2; ++c) {
                 const double x = draw.normal();
                 rows.push_back(static_cast<float>(x));
-                marks.push_back(x + 0.3 * draw.normal() > 0);
+                multi_hot.push_back(x + 0.3 * draw.normal() > 0);
             }
         }
         split.clients.push_back(std::move(share));
     }
-    return {data::Dataset::multi_label(std::move(rows), std::move(marks), 2), std::move(split)};
+    return {data::Dataset::multi_label(std::move(rows), std::move(multi_hot), 2), std::move(split)};
 }
 
 }  // namespace
@@ -200,7 +200,7 @@ TEST_CASE("an answer that is certain and wrong costs much, but not infinitely mu
     const auto certain = [](const Batch<float>&, Out<float> out) { out[0] = 0, out[1] = -0.1f; };
     const auto worth = [](const Batch<float>& b, In<float> log_p, Judgement& to) { judge_as_labelled(b, log_p, to); };
     const auto count = detail::score<float>(0, certain, data.examples(), one, 2, worth);
-    CHECK(count.correct == 0.5);  // of two marks one is right
+    CHECK(count.correct == 0.5);  // of two labels one is right
     CHECK(std::isfinite(count.loss_sum));
     CHECK(count.loss_sum > 40);
 }

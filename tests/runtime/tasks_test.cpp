@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A label a position, real targets, marks: trained in a federation and judged by the model's own loss.
+// A label a position, real targets, multi-hot labels: trained in a federation and judged by the model's own loss.
 #include <tessera/runtime/evaluate.hpp>
 
 #include <cmath>

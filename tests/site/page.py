@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""A page of the site with a table wider than any window, as a browser shows it: the table scrolls, the page does not, and no
-script fails.
+"""A page of the site with a table wider than any window, as a browser shows it, narrow and wide, light and dark: the table
+scrolls, the page does not, nothing is asked of the network, and no script fails.
 
     page.py --root REPOSITORY
 
 Needs Sphinx with furo and chromium; without them it is skipped (exit code 77).
 """
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -17,7 +18,20 @@ import sys
 import tempfile
 
 BROWSERS = ["chromium", "chromium-browser", "google-chrome"]
-SAY = "<script>addEventListener('load', () => { document.title = 'width ' + document.documentElement.scrollWidth; });</script>"
+WIDTHS = (1280, 400)
+# The window of a headless browser is never narrower than 500 pixels, a frame is. What the frame asked for is what it says.
+FRAME = """<!DOCTYPE html><style>:root { color-scheme: light dark; }</style><title>nothing</title>
+<iframe src="PAGE" width="WIDTH" height="800"></iframe><script>
+const frame = document.querySelector("iframe");
+frame.onload = () => setTimeout(() => {
+  const seen = frame.contentWindow, root = frame.contentDocument.documentElement;
+  const asked = seen.performance.getEntriesByType("resource").map(entry => entry.name).filter(name => !/^(file|data):/.test(name));
+  const wider = node => node.scrollWidth > node.clientWidth, table = frame.contentDocument.querySelector("table");
+  document.title = JSON.stringify({width: seen.innerWidth, wide: root.scrollWidth, asked,
+    ground: seen.getComputedStyle(frame.contentDocument.body).backgroundColor,
+    scrolls: table ? wider(table) || wider(table.parentElement) : null});
+}, 500);
+</script>"""
 
 
 def python_with_sphinx():
@@ -40,18 +54,19 @@ def built(python, root, folder):
     return folder / "site"
 
 
-def seen(browser, page, width):
-    """(how wide the page is, what its scripts complain of)"""
-    text = page.read_text()
+def seen(browser, page, width, dark=False):
+    """What the page is like in a frame of this width, and what its scripts complain of."""
     shown = page.with_name("shown.html")
-    shown.write_text(text.replace("</body>", SAY + "</body>"))
+    shown.write_text(FRAME.replace("PAGE", page.name).replace("WIDTH", str(width)))
     result = subprocess.run([browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--enable-logging=stderr",
-                             "--virtual-time-budget=2000", f"--window-size={width},800", "--dump-dom", shown.as_uri()],
+                             "--allow-file-access-from-files", f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+                             "--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000", "--window-size=1400,900",
+                             "--dump-dom", shown.as_uri()],
                             capture_output=True, text=True, check=True)
-    found = re.search(r"<title>width (\d+)</title>", result.stdout)
+    found = re.search(r"<title>(\{.*\})</title>", result.stdout)
     if not found:
         sys.exit(f"failed: {page.name} at {width} did not load")
-    return int(found.group(1)), [line for line in result.stderr.splitlines() if "CONSOLE" in line]
+    return json.loads(found.group(1)) | {"complaints": [line for line in result.stderr.splitlines() if "CONSOLE" in line]}
 
 
 def main(root):
@@ -62,21 +77,29 @@ def main(root):
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
         site = built(python, root, pathlib.Path(folder))
-        for width in (1280, 500):  # the narrowest window that headless chromium opens
-            wide, complaints = seen(browser, site / "wide.html", width)
-            if wide > width or complaints:
-                sys.exit(f"failed: a window of {width} shows a page of {wide}; scripts say {complaints}")
-        # Controls: without two lines of our style the page is as wide as its table, and a script that fails is heard.
+        for width in WIDTHS:
+            grounds = set()
+            for dark in (False, True):
+                found = seen(browser, site / "wide.html", width, dark)
+                if found["width"] != width or found["wide"] > width or not found["scrolls"] or found["asked"] or found["complaints"]:
+                    sys.exit(f"failed: a window of {width} shows {found}")
+                grounds.add(found["ground"])
+            if len(grounds) != 2:
+                sys.exit(f"failed: dark and light pages have one ground: {grounds}")
+        # Controls: without two lines of our style the page is as wide as its table; a script that fails and a request are seen.
         style = site / "_static/wide.css"
         style.write_text("".join(line for line in style.read_text().splitlines(True)
                                  if "min-width" not in line and "overflow-x" not in line))
-        if seen(browser, site / "wide.html", 1280)[0] <= 1280:
+        if seen(browser, site / "wide.html", 1280)["wide"] <= 1280:
             sys.exit("failed: a page that is too wide passes")
         page = site / "index.html"
         page.write_text(page.read_text().replace("</body>", "<script>import x from 'y';</script></body>"))
-        if not seen(browser, page, 1280)[1]:
+        if not seen(browser, page, 1280)["complaints"]:
             sys.exit("failed: a script that fails passes")
-    print("the table scrolls, the page does not, and no script fails")
+        page.write_text(page.read_text().replace("</body>", "<img src='https://tessera.invalid/x.png'></body>"))
+        if not any("tessera.invalid" in name for name in seen(browser, page, 1280)["asked"]):
+            sys.exit("failed: a request passes")
+    print("the table scrolls, the page does not, nothing is asked for, and no script fails")
 
 
 if __name__ == "__main__":

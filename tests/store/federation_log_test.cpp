@@ -178,6 +178,7 @@ TEST_CASE("a state that the method did not leave is refused, though its checksum
         put(bytes, state);
         Vec<Staged> staged{log->stage(visited, bytes, {})};
         log->commit(1, staged);
+        log->committed();
         Bytes out;
         put(out, std::uint64_t{2});
         put(out, run.server());

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -67,6 +68,7 @@ public:
             staged.push_back(store->stage(c, next[c], print_of(c, next[c])));
         }
         store->commit(r, staged);
+        store->committed();
         states = std::move(next);
     }
     Bytes checkpoint() {
@@ -78,6 +80,7 @@ public:
     void restore(const Bytes& from) {
         Reader in(from);
         store->restore(in);
+        store->restored();
     }
     bool right() const {
         Bytes room;
@@ -140,6 +143,92 @@ TEST_CASE("what was committed is read, and what was only staged is not") {
     CHECK(run.right());
     run.states[3][0] ^= std::byte{1};  // the control
     CHECK_FALSE(run.right());
+}
+
+TEST_CASE("a round that is written counts only from `committed` on, and is gone without it") {
+    for (const std::size_t size : {1000u, 60'000u}) {  // within a file, and across files
+        const support::Folder folder;
+        Run run(folder.path(), size);
+        for (std::uint64_t r = 0; r < 5; ++r) run.round(r);
+        const auto before = bytes_in(folder.path());
+        for (int again = 0; again < 2; ++again) {
+            run.store->begin();
+            const Bytes other = state_of(3, 99, size);
+            Vec<Staged> staged{run.store->stage(3, other, print_of(3, other))};
+            for (Id c = 4; c < 8; ++c) staged.push_back(run.store->stage(c, other, print_of(c, other)));
+            run.store->commit(5, staged);
+            CHECK(run.right());
+            run.store->abandon();
+            CHECK(run.right());
+            CHECK(bytes_in(folder.path()) == before);
+        }
+        for (std::uint64_t r = 5; r < 9; ++r) run.round(r);
+        const auto checkpoint = run.checkpoint();
+        run.open();
+        run.restore(checkpoint);
+        CHECK(run.right());
+    }
+}
+
+TEST_CASE("what a checkpoint says is looked for first, and nothing changes before `restored`") {
+    const support::Folder folder;
+    Run run(folder.path());
+    for (std::uint64_t r = 0; r < 3; ++r) run.round(r);
+    const auto early = run.checkpoint();
+    const auto then = run.states;
+    for (std::uint64_t r = 3; r < 6; ++r) run.round(r);
+    Reader in(early);
+    run.store->restore(in);
+    CHECK(run.right());
+    run.round(6);  // it was not meant
+    CHECK(run.right());
+    run.restore(early);
+    run.states = then;
+    CHECK(run.right());
+}
+
+TEST_CASE("parts of several ranks lie below one directory, are read by all, and go when nobody needs them") {
+    const support::Folder folder;
+    const store::Log policy{.directory = folder.path()};
+    const StorePart first{.ranks = 2, .rank = 1}, moved{.began = 4, .ranks = 3, .rank = 0};
+    const Bytes state = state_of(3, 0, 500);
+    const auto fill = [&](Store& log) {
+        log.begin();
+        Vec<Staged> one{log.stage(3, state, print_of(3, state))};
+        log.commit(0, one);
+        log.committed();
+        Bytes out;
+        log.save(out);
+        return out;
+    };
+    auto own = policy.open(clients, first);
+    const auto written = fill(*own);
+    Reader a(written), b(written);
+    const auto one = policy.look(clients, first, a), two = policy.look(clients, first, b);  // while it is in use
+    Bytes room;
+    for (const auto* seen : {&one, &two}) {
+        CHECK((*seen)->visited(3));
+        CHECK_FALSE((*seen)->visited(4));
+        CHECK(std::ranges::equal((*seen)->read(3, room), state));
+    }
+    CHECK_THROWS_AS(policy.open(clients)->begin(), IoError);  // an earlier run's, though not its own
+    auto other = policy.open(clients, moved);
+    fill(*other);
+    other.reset();
+    fill(*policy.open(clients, moved));  // nobody knows of what lay there
+    policy.let_go(std::array{first});
+    Reader c(written);
+    CHECK(std::ranges::equal(policy.look(clients, first, c)->read(3, room), state));
+    CHECK_FALSE(std::filesystem::exists(folder / "from-00000004-on-3"));
+    policy.let_go(std::array{moved});
+    CHECK(std::filesystem::exists(folder / "from-00000000-on-2"));  // in use
+    own.reset();
+    policy.let_go(std::array{moved});
+    CHECK_FALSE(std::filesystem::exists(folder / "from-00000000-on-2"));
+    policy.open(clients)->begin();  // the control: now there is nothing
+    fill(*policy.open(clients, first));
+    store::Log{.directory = folder.path(), .anew = true}.open(clients)->begin();
+    CHECK_FALSE(std::filesystem::exists(folder / "from-00000000-on-2"));
 }
 
 TEST_CASE("a log goes on where a checkpoint stands, whatever was written after it") {
@@ -311,6 +400,7 @@ TEST_CASE("states of any threads at once") {
         });
     for (auto& t : threads) t.join();
     log->commit(0, all);  // 3 MB: several files in one round
+    log->committed();
     Bytes room;
     std::size_t right = 0;
     for (Id c = 0; c < 1000; ++c) {

@@ -63,12 +63,13 @@ public:
         out_ += curves(runs_, "loss", "Loss over rounds", Metric::loss, {"loss"}, 1);
         if (std::ranges::any_of(runs_.all, [](const RunRecord& run) { return has(run, Metric::perplexity); })) {
             out_ += curves(runs_, "perplexity", "Perplexity over rounds", Metric::perplexity, {"perplexity"}, 1);
-            out_ += curves(runs_, "in-vocabulary", "Accuracy of words over rounds", Metric::in_vocabulary,
-                           {"accuracy of words", "%"}, 100);
+            out_ += curves(runs_, "in-vocabulary", "Accuracy in the vocabulary over rounds", Metric::in_vocabulary,
+                           {"accuracy", "%"}, 100);
         }
         for (const auto& [id, title, metric, axis, scale] :
              {Asked{"auc", "Area under the ROC curve over rounds", Metric::auc, {"AUC", "%"}, 100},
               Asked{"ece", "Calibration error over rounds", Metric::ece, {"ECE", "%"}, 100},
+              Asked{"word-error-rate", "Word error rate over rounds", Metric::word_error_rate, {"errors", "%"}, 100},
               Asked{"gradient", "Length of the gradient over rounds", Metric::gradient_norm, {"length"}, 1}})
             if (std::ranges::any_of(runs_.all, [&, what = metric](const RunRecord& run) { return has(run, what); }))
                 out_ += curves(runs_, id, title, metric, axis, scale);

@@ -98,7 +98,9 @@ ClientRecord client_from(const Json& c) {
                      .r2_global = number_in(member(c, "r2_global"), absent),
                      .r2_personal = number_in(member(c, "r2_personal"), absent),
                      .in_vocabulary_global = number_in(member(c, "in_vocabulary_global"), absent),
-                     .in_vocabulary_personal = number_in(member(c, "in_vocabulary_personal"), absent)};
+                     .in_vocabulary_personal = number_in(member(c, "in_vocabulary_personal"), absent),
+                     .word_error_rate_global = number_in(member(c, "word_error_rate_global"), absent),
+                     .word_error_rate_personal = number_in(member(c, "word_error_rate_personal"), absent)};
     for (const auto& count : items_in(member(c, "labels"))) out.labels.push_back(number_in(count, std::size_t{0}));
     out.name = text_in(member(c, "name"));
     out.hits_global = text_in(member(c, "hits_global"));

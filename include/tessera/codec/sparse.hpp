@@ -38,7 +38,7 @@ inline std::size_t read_count(Reader& in, std::size_t n) {
     return static_cast<std::size_t>(k);
 }
 template <class Values, class R>
-void put_at(const Values& values, In<R> x, const Vec<std::size_t>& places, Key key, Bytes& out, Out<R> read) {
+void put_at(Values values, In<R> x, const Vec<std::size_t>& places, Key key, Bytes& out, Out<R> read) {
     Vec<R> some(places.size()), as_read(places.size());
     for (std::size_t i = 0; i < places.size(); ++i) some[i] = x[places[i]];
     values.encode(In<R>(some), key, out, Out<R>(as_read));
@@ -46,7 +46,7 @@ void put_at(const Values& values, In<R> x, const Vec<std::size_t>& places, Key k
     for (std::size_t i = 0; i < places.size(); ++i) read[places[i]] = as_read[i];
 }
 template <class Values, class R>
-void get_at(const Values& values, const Vec<std::size_t>& places, Reader& in, Out<R> x) {
+void get_at(Values values, const Vec<std::size_t>& places, Reader& in, Out<R> x) {
     Vec<R> some(places.size());
     values.decode(in, Out<R>(some));
     std::fill(x.begin(), x.end(), R(0));

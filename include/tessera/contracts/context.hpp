@@ -56,7 +56,7 @@ struct Context {
     Workspace<R>* workspace = nullptr;
     const ClientData* labelled = nullptr;  // of the server: what the server may choose models by
     bool serving = false;  // no training: rates do not follow their schedule
-    Participation cohort{};  // of the server: how the round's clients were drawn
+    Participation participation{};  // of the server: how the round's clients were drawn
 
     // One permutation a pass, cut in batches, the short last batch kept.
     Batches<R> epochs(std::size_t passes, Pass pass = Pass::shared) const {
@@ -124,7 +124,7 @@ struct Context {
     template <Model Objective>
     Context<Objective> with(const Objective& objective) const {
         return {&objective, examples, ids,     key,       batch,    id,      round,
-                rounds,     initial,  workspace, labelled, serving, cohort};
+                rounds,     initial,  workspace, labelled, serving, participation};
     }
 
 private:

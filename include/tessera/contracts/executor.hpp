@@ -35,12 +35,6 @@ consteval bool executor_is_spelt() {
                       "misspelt?");
     return true;
 }
-// What an executor has to say of the last round, if it is one that speaks.
-template <class E, class Sentences>
-void take_remarks(const E& executor, Sentences& to) {
-    static_assert(executor_is_spelt<E>());
-    if constexpr (offers_of<E>().has(offer::remarks)) to = executor.remarks();
-}
 
 }  // namespace detail
 

@@ -314,18 +314,6 @@ void fold_rows(const F& fold, const Context<M>& context, Vec<real<M>>& w, Rows<r
         buffers.put(w);
     }
 }
-// Before round one, of every fold in a policy or method: w is what the server folds.
-template <class P, class M>
-void check_context(const P& all, const Context<M>& context, const Vec<real<M>>& w) {
-    detail::for_each_policy(all, [&]<class Q>(const Q& policy) {
-        if constexpr (detail::offers_of<Q>().has(offer::check)) {
-            constexpr bool of_fold = requires { policy.check(context, w); };
-            constexpr bool of_scope = requires { policy.check(Layout{}); };
-            static_assert(of_fold || of_scope, "tessera::Fold: check must be callable as check(context, w) const");
-            if constexpr (of_fold) policy.check(context, w);
-        }
-    });
-}
 // Whether a memory that was read from outside may be this fold's beside a vector of `w` numbers: by default every
 // vector in it is empty or as long.
 template <class R, class F>

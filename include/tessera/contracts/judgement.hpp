@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What predictions are worth. A model that descends a loss of its own judges by it; others are judged by what their
-// examples have: classes, marks or real targets.
+// examples have: classes, multi-hot labels or real targets.
 //
 //   classes   loss -log p of the label, right where no class is likelier; ties go to the lowest class. Each label
 //             counts, and one that is not there (negative) does not. Those that are words are counted by themselves.
-//   marks     loss the mean over the classes of their cross-entropies, right the share of classes that are on their
+//   multi-hot loss the mean over the classes of their cross-entropies, right the share of classes that are on their
 //             side of one half. Each example counts.
 //   targets   loss the mean over the targets of f(miss). Each example counts; nothing is right or wrong, and what R2
 //             is made of is kept instead.
@@ -66,7 +66,8 @@ struct Judgement {
     Fit fit{};                                 // of real targets
     double right_words = 0;                    // of the labels that are words of a vocabulary, and no marks of it
     std::size_t words = 0;
-    std::vector<std::uint8_t>* each = nullptr;  // if wanted: 1 or 0 for each label or mark, in order
+    std::size_t edits = 0, meant = 0;  // of labels without a place: those to change, leave out or put in, and all
+    std::vector<std::uint8_t>* each = nullptr;  // if wanted: 1 or 0 for each label, in order
 
     void count(bool is_right) {
         if (each) each->push_back(is_right);
@@ -125,16 +126,16 @@ void judge_multi_hot(const Batch<R>& batch, In<R> predictions, Judgement& to) {
     if (batch.size() == 0) return;
     const std::size_t classes = predictions.size() / batch.size();
     if (batch.examples().classes != classes)
-        throw ConfigError("judging: the model has no output for each class that examples may be marked with");
+        throw ConfigError("judging: the model has no output for each class that examples may have");
     for (std::size_t i = 0; i < batch.size(); ++i) {
         double loss = 0;
         std::size_t right = 0;
         for (std::size_t c = 0; c < classes; ++c) {
             const double yes = static_cast<double>(predictions[i * classes + c]);
-            const bool marked = batch.in_class(i, c);
+            const bool is_in = batch.in_class(i, c);
             // A probability that rounds to 1 is not taken as certainty: its opposite would be infinitely wrong.
-            loss -= marked ? yes : std::log(std::max(-std::expm1(yes), 1e-38));
-            const bool is_right = marked == (yes > std::log(0.5)) && std::isfinite(yes);
+            loss -= is_in ? yes : std::log(std::max(-std::expm1(yes), 1e-38));
+            const bool is_right = is_in == (yes > std::log(0.5)) && std::isfinite(yes);
             right += is_right;
             to.count(is_right);
         }
@@ -169,7 +170,7 @@ void judge_as_labelled(const Batch<R>& batch, In<R> predictions, Judgement& to) 
     const Examples& e = batch.examples();
     if (e.labels) return judge_classes(batch, predictions, to);
     if (e.multi_hot) return judge_multi_hot(batch, predictions, to);
-    if (!e.targets) throw ConfigError("judging: these examples have neither classes nor marks nor targets");
+    if (!e.targets) throw ConfigError("judging: these examples have neither classes nor multi-hot labels nor targets");
     judge_targets(batch, predictions, [](double miss) { return miss * miss / 2; }, to);
 }
 template <Model M>

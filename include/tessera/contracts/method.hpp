@@ -155,15 +155,6 @@ std::string_view needs_memory(const Me& method) {
     else if constexpr (WrapsMethod<Me>) return needs_memory(inner_of(method));
     else return {};
 }
-// Of whatever policy counts on nobody's knowing who was drawn, the key that plans are drawn with.
-template <class Me>
-Key plan_key(const Me& method, Key key) {
-    Key drawn = key;
-    for_each_policy(method, [&]<class P>(const P& policy) {
-        if constexpr (offers_of<P>().has(offer::cohort_key)) drawn = policy.cohort_key(key);
-    });
-    return drawn;
-}
 template <class Me>
 constexpr Verbs defaults_of() {
     if constexpr (requires { Me::by_default; }) return Me::by_default;
@@ -406,6 +397,19 @@ auto serve_at(const Me& me, const Context<M>& at, down_t<Me, real<M>> received, 
 }
 
 namespace detail {
+template <class Me, class R>
+concept SharesClient = WrapsMethod<Me> && std::is_same_v<client_t<Me, R>, client_t<inner_t<Me>, R>>;
+
+// Whether a state from outside may be this client's; a wrapper asks the method inside it. `length` is of a download
+// that is one vector, else of the model.
+template <class Me, class M>
+bool keeps_state(const Me& me, const Context<M>& at, const client_t<Me, real<M>>& state, std::size_t length) {
+    if (!all_finite(state)) return false;
+    if constexpr (offers_of<Me>().has(offer::keeps)) return me.keeps(at, state, length);
+    else if constexpr (SharesClient<Me, real<M>>) return keeps_state<inner_t<Me>, M>(inner_of(me), at, state, length);
+    else return fresh_or(state, length);
+}
+
 template <class Me, class M>
 concept StreamsItself = !names_merge<Me> && LinearFold<decltype(Me::fold), M> &&
                         requires(const up_t<Me, M>& u) { row_of(u); };

@@ -50,7 +50,7 @@ consteval bool sampler_is_spelt() {
 
 // A sampler that draws every client by itself offers `double each_by_itself() const`, with which probability.
 template <class S>
-Participation cohort_of(const S& sampler) {
+Participation participation_of(const S& sampler) {
     static_assert(detail::sampler_is_spelt<S>());
     if constexpr (detail::offers_of<S>().has(offer::each_by_itself)) return {true, sampler.each_by_itself()};
     else return {};

@@ -73,7 +73,7 @@ public:
         d.keep_ = std::move(kept);
         return d;
     }
-    // Several classes an example, or none: `classes` marks for each row, 1 or 0.
+    // Several classes an example, or none: `classes` numbers for each row, 1 or 0 (multi-hot).
     template <class T>
     static Dataset multi_label(std::vector<T> rows, std::vector<std::uint8_t> multi_hot, std::size_t classes) {
         struct Holder {
@@ -81,9 +81,9 @@ public:
             std::vector<std::uint8_t> multi_hot;
         };
         detail::require(classes > 0 && multi_hot.size() % classes == 0,
-                        "data::Dataset: " + std::to_string(multi_hot.size()) + " marks are not " +
+                        "data::Dataset: " + std::to_string(multi_hot.size()) + " multi-hot labels are not " +
                             std::to_string(classes) + " for each example");
-        detail::require(std::ranges::all_of(multi_hot, [](std::uint8_t mark) { return mark <= 1; }),
+        detail::require(std::all_of(multi_hot.begin(), multi_hot.end(), [](std::uint8_t mark) { return mark <= 1; }),
                         "data::Dataset: a mark must be 1 or 0");
         auto kept = std::make_shared<Holder>(Holder{std::move(rows), std::move(multi_hot)});
         Dataset d;
@@ -333,15 +333,16 @@ inline std::optional<std::string> shared_key_in(const Split& split) {
     std::vector<std::pair<std::uint64_t, std::size_t>> keys;
     for (std::size_t who = 0; who < split.clients.size() + split.unseen.size(); ++who)
         if (const auto key = share_in(split, who).key; key != 0) keys.emplace_back(key, who);
-    std::ranges::sort(keys);
-    const auto same = std::ranges::adjacent_find(keys, {}, &std::pair<std::uint64_t, std::size_t>::first);
-    if (same == keys.end()) return std::nullopt;
-    return holder_in(split, same->second) + " and " + holder_in(split, same[1].second) + " have the same key " +
-           std::to_string(same->first) + "; give each its own, or none";
+    std::sort(keys.begin(), keys.end());
+    for (std::size_t k = 1; k < keys.size(); ++k)
+        if (keys[k].first == keys[k - 1].first)
+            return holder_in(split, keys[k - 1].second) + " and " + holder_in(split, keys[k].second) +
+                   " have the same key " + std::to_string(keys[k].first) + "; give each its own, or none";
+    return std::nullopt;
 }
 
 inline void require_in_pool(std::span<const Index> part, std::size_t examples, const std::string& who) {
-    const auto most = std::ranges::max_element(part);
+    const auto most = std::max_element(part.begin(), part.end());
     if (most != part.end() && *most >= examples)
         throw ConfigError(who + " holds example " + std::to_string(*most) + ", but the pool has " +
                           std::to_string(examples));

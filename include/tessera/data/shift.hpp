@@ -199,7 +199,7 @@ std::vector<T> shifted_rows(const Examples& from, const ImageShape& shape, const
 
 }  // namespace detail
 
-// The examples `of` the dataset, in that order, shifted, with their labels or marks.
+// The examples `of` the dataset, in that order, shifted, with their labels.
 inline Dataset shifted(const Dataset& images, const ImageShape& shape, const Shift& shift, std::span<const Index> of) {
     const Examples& from = images.examples();
     shift.validate();
@@ -215,10 +215,10 @@ inline Dataset shifted(const Dataset& images, const ImageShape& shape, const Shi
             for (const Index i : of) labels.insert(labels.end(), from.labels + i * each, from.labels + (i + 1) * each);
             return Dataset::own(std::move(rows), std::move(labels), from.classes, each);
         }
-        std::vector<std::uint8_t> marks;
+        std::vector<std::uint8_t> all;
         for (const Index i : of)
-            marks.insert(marks.end(), from.multi_hot + i * from.classes, from.multi_hot + (i + 1) * from.classes);
-        return Dataset::multi_label(std::move(rows), std::move(marks), from.classes);
+            all.insert(all.end(), from.multi_hot + i * from.classes, from.multi_hot + (i + 1) * from.classes);
+        return Dataset::multi_label(std::move(rows), std::move(all), from.classes);
     };
     switch (from.storage) {
         case Storage::bytes:

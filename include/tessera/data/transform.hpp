@@ -7,7 +7,7 @@
 //   Augment                   flipped and cropped copies of what clients train on
 //
 // The deviation is that of the whole (divided by n). A reading keeps its source alive, with its labels,
-// marks or targets. Augment needs one class an example.
+// multi-hot labels or targets. Augment needs one class an example.
 #pragma once
 
 #include <algorithm>

@@ -202,8 +202,8 @@ private:
         }
     }
 
-    float* value(std::size_t v) const { return places_.data() + plan().value[0][v] * pitch_; }
-    float* slope(std::size_t v) const { return places_.data() + plan().slope[0][v] * pitch_; }
+    float* value(std::size_t v) const { return places_.data() + plan().value(0, v) * pitch_; }
+    float* slope(std::size_t v) const { return places_.data() + plan().slope(0, v) * pitch_; }
     const nn::Plan& plan() const { return graph_.plan(nn::Mode::train); }
     bool wanted(std::size_t v) const { return wanted_.empty() ? graph_.trains[v] != 0 : wanted_[v] != 0; }
 
@@ -215,7 +215,7 @@ private:
             c.xs[k] = v == 0 ? input_.data() : value(v);
         }
         c.y = value(i + 1);
-        c.saved = places_.data() + plan().saved[0][i] * pitch_;
+        c.saved = places_.data() + plan().saved(0, i) * pitch_;
         c.active = active_.empty() ? nullptr : active_[i].get();
         c.room = room_.data();
         c.room_examples = room_examples_;
@@ -246,7 +246,7 @@ private:
         const auto target = [&](std::size_t k) {
             const auto v = static_cast<std::size_t>(from[k]);
             if (v == 0 || !wanted(v)) return static_cast<float*>(nullptr);
-            return graph_.first_writer[k0 + k] ? slope(v) : places_.data() + plan().added[k0 + k] * pitch_;
+            return graph_.first_writer[k0 + k] ? slope(v) : places_.data() + plan().added(k0 + k) * pitch_;
         };
         for (std::size_t k = 0; k < from.size(); ++k) c.dxs[k] = target(k);
         program_.layer(i).back_input(c);

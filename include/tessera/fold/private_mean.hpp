@@ -73,7 +73,7 @@ struct PrivateMean {
     }
     template <class M>
     void finish(const Context<M>& context, Vec<real<M>>& w, const Sum<real<M>>& sum, Memory<real<M>>& memory) const {
-        spend(memory.ledger, cost(context.cohort));
+        spend(memory.ledger, cost(context.participation));
         Vec<double> moved = sum.values.here();  // all weights are 1
         moved.resize(w.size());
         if (noise > 0) source.add(context.key(purpose::noise)(context.round), noise * clip, Out<double>(moved));

@@ -10,8 +10,9 @@
 // is no comma, 3,5 is a number too. Classes are the label's different values in order, by number where all are whole
 // numbers, else by byte; clients are the different values of their column. A missing value, a cell that is no number, a
 // line of another length and a quote without end are refused with their line and column, all faults of a file at once.
-// So are a first line that holds no names and a label that names no classes: real numbers, or as many values as
-// examples. No line is left out unless `missing` says so.
+// So are a first line that holds no names, a label that names no classes (real numbers, or as many values as examples),
+// and files that are no text. A first column without a name, as data frames are written with the names of their lines,
+// is not read. No line is left out unless `missing` says so.
 #pragma once
 
 #include <algorithm>
@@ -61,6 +62,7 @@ struct CsvTable {
     std::vector<std::string> worded{};           // columns of words that became features
     std::vector<std::size_t> numbers_among{};    // how many of each one's cells are numbers
     std::size_t dropped = 0, holes = 0;          // lines that were left out, cells that are NaN
+    bool named_lines = false;                    // the first column has no name, and was not read
 };
 
 // A file of a table: what it holds, and what errors call it.
@@ -105,6 +107,7 @@ public:
 
     void read(const CsvPart& part) {
         auto text = part.text;
+        refuse_unless_text(text, part.name);
         while (text.ends_with("\n\n") || text.ends_with("\n\r\n")) text.remove_suffix(text.ends_with("\r\n") ? 2 : 1);
         const char separator = settings_.separator ? settings_.separator : separator_of(text, part.name);
         CsvText in(text, separator, part.name);
@@ -142,6 +145,7 @@ public:
         CsvTable table;
         table.dropped = dropped_;
         table.holes = holes_;
+        table.named_lines = columns_.front().name.empty();
         table.pool.train_size = ends_.size() > 1 ? ends_[0] : 0;
         if (table.pool.train_size == 0 && ends_.size() > 1) throw IoError(name_, "has no example to train on");
         std::vector<std::size_t> rank;
@@ -212,6 +216,10 @@ private:
     // The place of each cell of this file among the columns. The first file makes them, another must have the same.
     std::vector<std::size_t> columns_of(const CsvText& in, const std::vector<std::string>& header,
                                         std::string_view text) {
+        for (std::size_t c = 1; c < header.size(); ++c)
+            if (header[c].empty())
+                in.refuse("column " + std::to_string(c + 1) + " has no name; give it one" +
+                          (c + 1 == header.size() ? ", or take the separator at the end of each line away" : ""));
         std::unordered_map<std::string_view, std::size_t> names;  // there may be as many as bytes
         for (std::size_t c = 0; c < header.size(); ++c)
             if (!names.emplace(header[c], c).second) in.refuse("two columns are called " + in_quotes(header[c]));
@@ -237,9 +245,13 @@ private:
     void make_columns(const CsvText& in, const std::vector<std::string>& header,
                       const std::unordered_map<std::string_view, std::size_t>& names) {
         const auto require_column = [&](const std::string& column, std::string_view what) {
-            if (!names.contains(column))
+            if (column.empty() || !names.contains(column))
                 in.refuse("there is no column " + in_quotes(column) + ", which is asked for as " + std::string(what) +
-                          "; there are " + listed(header));
+                          "; there are " + listed(header) +
+                          (header.size() > 1 ? ""
+                                             : " alone; cells are parted by a comma, a semicolon, a tab or a bar, or "
+                                               "by what separator= says, and skip=1 passes over a line before the "
+                                               "names"));
         };
         if (settings_.targets.empty()) require_column(settings_.label, "the label");
         for (const auto& column : settings_.targets) require_column(column, "a target");
@@ -254,7 +266,7 @@ private:
             const Use use = targets.contains(name)                                  ? Use::target
                             : targets.empty() && name == settings_.label            ? Use::label
                             : !settings_.client.empty() && name == settings_.client ? Use::client
-                            : ignore.contains(name)                                 ? Use::nothing
+                            : ignore.contains(name) || name.empty()                 ? Use::nothing
                             : words.contains(name)                                  ? Use::word
                                                                                     : Use::feature;
             features = features || use == Use::feature || use == Use::word;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -141,6 +142,28 @@ inline char separator_of(std::string_view text, const std::string& name) {
         if (cells.size() > std::max<std::size_t>(most, 1)) most = cells.size(), best = candidate;
     }
     return best;
+}
+
+// What is plainly no text is called by its name, with what to do about it.
+inline void refuse_unless_text(std::string_view bytes, const std::string& name) {
+    struct Form {
+        std::string_view begin, end;
+        const char* what;
+    };
+    static constexpr std::array<Form, 8> forms{{
+        {"PK\x03\x04", "", "is a zip archive, as .xlsx and .ods are; save the sheet as CSV, or unzip the table"},
+        {"\xD0\xCF\x11\xE0", "", "is a file of an old Excel; save the sheet as CSV"},
+        {"PAR1", "PAR1", "is a Parquet file; write it as CSV"},
+        {"BZh91AY&SY", "", "is compressed by bzip2; decompress it"},
+        {"\xFD" "7zXZ", "", "is compressed by xz; decompress it"},
+        {"(\xB5/\xFD", "", "is compressed by zstd; decompress it"},
+        {"\xFF\xFE", "", "is text in UTF-16; save it as UTF-8"},
+        {"\xFE\xFF", "", "is text in UTF-16; save it as UTF-8"},
+    }};
+    for (const auto& form : forms)
+        if (bytes.starts_with(form.begin) && bytes.ends_with(form.end)) throw IoError(name, form.what);
+    if (const auto zero = bytes.find('\0'); zero != bytes.npos)
+        throw IoError(name, "is no text: byte " + std::to_string(zero + 1) + " is 0");
 }
 
 // Some names, for a sentence about one that is not there.

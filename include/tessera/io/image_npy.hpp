@@ -2,7 +2,8 @@
 // Examples out of .npy files: features and labels, images, and published shifts of a test set.
 //
 //   read_npy_dataset(features, labels)   (n, d) rows; (n, height, width) grey and (n, height, width, channels) images
-//   decode_npy_marks, decode_npy_targets    the same with (n, classes) of 0 and 1, or (n) or (n, each) real targets
+//   decode_npy_multi_hot, decode_npy_targets    the same with (n, classes) of 0 and 1, or (n) or (n, each) real targets
+//   decode_npy_transcripts               the same with (n, most) labels in order, negative ones being none
 //   read_shift(directory, "fog", 3)      CIFAR-10-C's form: fog.npy holds 5 x 10000 images, mildest first, and
 //                                        labels.npy their labels
 //
@@ -133,20 +134,42 @@ inline data::Dataset decode_npy_dataset(const NamedTensor& features, const Named
     return detail::npy_dataset(features, detail::labels_of(labels), labels.name, classes);
 }
 // Several classes an example: an array (n, classes) of 0 and 1.
-inline data::Dataset decode_npy_marks(const NamedTensor& features, const NamedTensor& marks) {
-    const std::size_t each = detail::numbers_each(marks, "marks");
-    return detail::with_rows(features, marks.size() / each, [&](auto rows) {
-        auto all = detail::with_numbers(marks, [&](const auto& numbers) {
+inline data::Dataset decode_npy_multi_hot(const NamedTensor& features, const NamedTensor& labels) {
+    const std::size_t each = detail::numbers_each(labels, "multi-hot labels");
+    return detail::with_rows(features, labels.size() / each, [&](auto rows) {
+        auto all = detail::with_numbers(labels, [&](const auto& numbers) {
             std::vector<std::uint8_t> out;
             for (const auto number : numbers) {
                 if (number != 0 && number != 1)
-                    throw IoError(marks.name, "mark " + std::to_string(static_cast<double>(number)) + " of example " +
-                                                  std::to_string(out.size() / each) + " is neither 0 nor 1");
+                    throw IoError(labels.name, "multi-hot label " + std::to_string(static_cast<double>(number)) +
+                                                   " of example " + std::to_string(out.size() / each) +
+                                                   " is neither 0 nor 1");
                 out.push_back(number != 0);
             }
             return out;
         });
         return data::Dataset::multi_label(std::move(rows), std::move(all), each);
+    });
+}
+// What is said in an example, as labels without a place (nn/ctc.hpp): an array (n, most), the labels of each in order
+// and negative numbers for none. Frames of features are rows of (n, frames, features).
+inline data::Dataset decode_npy_transcripts(const NamedTensor& features, const NamedTensor& transcripts) {
+    const std::size_t each = detail::numbers_each(transcripts, "transcripts");
+    return detail::with_rows(features, transcripts.size() / each, [&](auto rows) {
+        auto all = detail::with_numbers(transcripts, [&](const auto& numbers) {
+            std::vector<std::int32_t> out;
+            for (const auto number : numbers) {
+                const auto value = static_cast<double>(number);
+                if (!(value >= -2147483648.0 && value < 2147483647.0) || value != std::floor(value))
+                    throw IoError(transcripts.name, "label " + std::to_string(value) + " of example " +
+                                                        std::to_string(out.size() / each) + " is no whole number");
+                out.push_back(static_cast<std::int32_t>(value));
+            }
+            return out;
+        });
+        if (*std::max_element(all.begin(), all.end()) < 0) throw IoError(transcripts.name, "has no label at all");
+        const std::size_t classes = detail::classes_in(all, transcripts.name, 2);
+        return data::Dataset::own(std::move(rows), std::move(all), classes, each);
     });
 }
 // Real targets: an array (n) or (n, targets).

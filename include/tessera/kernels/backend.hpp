@@ -17,7 +17,10 @@ namespace tessera::backend {
 
 // Our own kernels, the widest set this CPU has. Rows of x are a matrix (const R*), a table of pointers, or bytes (in
 // float). A thread with a crew (core/crew.hpp) hands out rows of the output of large products, unless x is bytes.
-class Simd {
+// `Packs`: factors may be so large that copies of them pay (kernels/packed.hpp); whoever knows that none is has less to
+// compile.
+template <bool Packs>
+class SimdOf {
     // Multiply-adds from which on the microsecond or two that a crew costs are well spent: 26 us of an AVX-512 core.
     static constexpr std::size_t large = std::size_t{1} << 21;
 
@@ -31,6 +34,18 @@ class Simd {
         Crew::for_each((rows + each - 1) / each, [&](std::size_t piece) {
             f(piece * each, rows - piece * each < each ? rows : (piece + 1) * each);
         });
+    }
+    template <class R>
+    static void affine_rows(auto x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
+                            std::size_t out) {
+        if constexpr (Packs) kernels::affine_of_many(x, w, bias, y, batch, in, out);
+        else kernels::affine(x, w, bias, y, batch, in, out);
+    }
+    template <class R>
+    static void outer(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows,
+                      std::size_t columns, std::size_t depth, std::size_t deep) {
+        if constexpr (Packs) kernels::outer_products_of_many(a, ak, am, b, c, rows, columns, depth, deep);
+        else kernels::outer_sums(a, ak, am, b, c, rows, columns, depth, deep, kernels::detail::Epilogue<R>{});
     }
     template <class R>
     static const R* from(const R* x, std::size_t row, std::size_t in) {
@@ -48,13 +63,13 @@ public:
             kernels::affine(x, w, bias, y, batch, in, out);
         } else if (batch >= out || batch * in * out < large || Crew::size() == 1) {
             by_rows(batch, in * out, [&](std::size_t b, std::size_t end) {
-                kernels::affine_of_many(from<R>(x, b, in), w, bias, y + b * out, end - b, in, out);
+                affine_rows<R>(from<R>(x, b, in), w, bias, y + b * out, end - b, in, out);
             });
         } else {  // by rows of w, as it will be updated: they stay in the cache of their core
             by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
                 const std::size_t n = end - o;
                 const Scratch<R> part(batch * n);
-                kernels::affine_of_many(x, w + o * in, bias ? bias + o : nullptr, part.data(), batch, in, n);
+                affine_rows<R>(x, w + o * in, bias ? bias + o : nullptr, part.data(), batch, in, n);
                 for (std::size_t b = 0; b < batch; ++b) std::copy_n(part.data() + b * n, n, y + b * out + o);
             });
         }
@@ -62,8 +77,9 @@ public:
     template <class R>
     static void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in,
                                       std::size_t out) {
+        const kernels::RowTable<R> rows(w, out, in);
         by_rows(batch, in * out, [&](std::size_t b, std::size_t end) {
-            kernels::affine_input_gradient_of_many(dy + b * out, w, dx + b * in, end - b, in, out);
+            outer(dy + b * out, 1, out, rows.rows(), dx + b * in, end - b, in, out, kernels::input_deep);
         });
     }
     template <class R>
@@ -75,7 +91,7 @@ public:
             affine_weight_gradient(dy, kernels::RowTable<R>(x, batch, in).rows(), dw, dbias, batch, in, out);
         } else {
             by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
-                kernels::outer_products_of_many(dy + o, out, 1, x, dw + o * in, end - o, in, batch, batch);
+                outer(dy + o, out, 1, x, dw + o * in, end - o, in, batch, batch);
             });
             if (dbias) kernels::bias_gradient(dy, dbias, batch, out);
         }
@@ -89,7 +105,9 @@ public:
             affine_update(dy, kernels::RowTable<R>(x, batch, in).rows(), w, batch, in, out, reads, numbers);
         else
             by_rows(out, batch * in, [&](std::size_t o, std::size_t end) {
-                kernels::affine_update_rows_of_many(dy, x, w, batch, in, out, o, end, reads, numbers);
+                if constexpr (Packs)
+                    kernels::affine_update_rows_of_many(dy, x, w, batch, in, out, o, end, reads, numbers);
+                else kernels::affine_update_rows(dy, x, w, batch, in, out, o, end, reads, numbers);
             });
     }
 
@@ -202,6 +220,8 @@ private:
                        [&](std::size_t piece) { f(piece * each, std::min(each, out - piece * each)); });
     }
 };
+
+struct Simd : SimdOf<true> {};
 
 // Plain loops; slow, and the definition of right.
 struct Reference {

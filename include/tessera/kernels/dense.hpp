@@ -161,6 +161,11 @@ using detail::UpdateVectors;
         (const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows, std::size_t columns, \
          std::size_t depth, std::size_t deep, const kernels::detail::Epilogue<R>& end),                              \
         (a, ak, am, b, c, rows, columns, depth, deep, end))                                                          \
+    TESSERA_DISPATCH(                                                                                                \
+        outer_of_few, R,                                                                                             \
+        (const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows, std::size_t columns, \
+         std::size_t depth, std::size_t deep),                                                                       \
+        (a, ak, am, b, c, rows, columns, depth, deep))                                                               \
     TESSERA_DISPATCH(column_sums, R,                                                                                 \
                      (const R* dy, std::size_t stride, R* c, std::size_t batch, std::size_t out,                     \
                       const kernels::detail::Epilogue<R>& end),                                                      \
@@ -197,15 +202,18 @@ void affine(const R* x, const R* w, const R* bias, R* y, std::size_t batch, std:
 template <class R>
 void outer_products(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows,
                     std::size_t columns, std::size_t depth, std::size_t deep) {
+    if (rows <= detail::few_rows && detail::lies_badly<R>(columns, depth, deep))
+        return outer_of_few(a, ak, am, b, c, rows, columns, depth, deep);
     outer_sums(a, ak, am, b, c, rows, columns, depth, deep, detail::Epilogue<R>{});
 }
+inline constexpr std::size_t input_deep = 128;  // what input gradients add up by itself
 template <class R>
 void bias_gradient(const R* dy, R* dbias, std::size_t batch, std::size_t out) {
     column_sums(dy, out, dbias, batch, out, detail::Epilogue<R>{});
 }
 template <class R>
 void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in, std::size_t out) {
-    outer_products(dy, 1, out, RowTable<R>(w, out, in).rows(), dx, batch, in, out, 128);
+    outer_products(dy, 1, out, RowTable<R>(w, out, in).rows(), dx, batch, in, out, input_deep);
 }
 template <class R>
 void affine_weight_gradient(const R* dy, const R* const* x, R* dw, R* dbias, std::size_t batch, std::size_t in,

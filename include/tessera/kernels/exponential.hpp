@@ -50,10 +50,10 @@ TESSERA_INLINE void exponential(Held<float, Bytes>& v) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + (r + 1.0f);
-    const Bits power = (Bits)shifted << 23;  // 2^n, added to the exponent
-    const Bits scaled = (Bits)p + power;
+    const Bits power = reinterpret_cast<Bits>(shifted) << 23;  // 2^n, added to the exponent
+    const Bits scaled = reinterpret_cast<Bits>(p) + power;
     const Whole finite = x >= -87.0f;
-    v = x != x ? x : (Held<float, Bytes>)(scaled & (Bits)finite);
+    v = x != x ? x : reinterpret_cast<Held<float, Bytes>>(scaled & reinterpret_cast<Bits>(finite));
 }
 template <std::size_t Bytes>
 TESSERA_INLINE void exponential(float* at) {

@@ -219,6 +219,23 @@ TESSERA_INLINE void widen_body(const R* x, double* out, std::size_t n) {
     for (; j < n; ++j) out[j] = static_cast<double>(x[j]);
 }
 
+}  // namespace detail
+
+#define TESSERA_MEAN_KERNELS(R)                                                                               \
+    TESSERA_DISPATCH(sum_eight, R,                                                                            \
+                     (const R* const* rows, const double* factors, bool scaled, const MeanFinish<R>& finish,  \
+                      std::size_t n, bool near),                                                              \
+                     (rows, factors, scaled, finish, n, near))                                                \
+    TESSERA_DISPATCH(quotient, R, (const double* sum, double total, R* w, std::size_t n), (sum, total, w, n)) \
+    TESSERA_DISPATCH(widen, R, (const R* x, double* out, std::size_t n), (x, out, n))
+TESSERA_MEAN_KERNELS(float)
+TESSERA_MEAN_KERNELS(double)
+#undef TESSERA_MEAN_KERNELS
+TESSERA_DISPATCH(join_sums, double, (double* a, double sa, const double* b, double sb, std::size_t n),
+                 (a, sa, b, sb, n))
+
+namespace detail {
+
 // The sum of eight rows of which some are packed; `tiles` is room for eight expanded ones.
 template <class R, std::size_t Bytes>
 TESSERA_INLINE void sum_packed_body(MeanLeaf<R>* leaves, const R* before, R* tiles, const double* factors, bool scaled,
@@ -232,7 +249,7 @@ TESSERA_INLINE void sum_packed_body(MeanLeaf<R>* leaves, const R* before, R* til
         for (std::size_t j = 0; j < n; j += 64)
             leaves[k].x = expand_bits(leaves[k].x, leaves[k].mask[j / 64], tiles + k * packed_tile + j);
     }
-    sum_eight_body<R, Bytes>(rows, factors, scaled, finish, n, true);
+    sum_eight(rows, factors, scaled, finish, n, true);
 }
 
 #ifdef TESSERA_X86
@@ -248,11 +265,12 @@ TESSERA_AVX2 void sum_packed_body<float, 32>(MeanLeaf<float>* leaves, const floa
         for (std::size_t j = 0; j < leaves[k].ahead; j += 16) __builtin_prefetch(leaves[k].x + leaves[k].ahead + j);
         expand_body<float, 32>(&leaves[k].x, leaves[k].mask, before, tiles + k * packed_tile, n);
     }
-    sum_eight_body<float, 32>(rows, factors, scaled, finish, n, true);
+    sum_eight(rows, factors, scaled, finish, n, true);
 }
 
 // Expanding (one port) and adding (another) side by side is 1.7 times as fast as one after the other.
-template <class R, bool Scaled>
+// Factors of 1 change no bit, so there is one loop for both kinds of trees.
+template <class R>
 TESSERA_AVX512 void sum_packed_avx512(MeanLeaf<R>* leaves, const R* before, R* tiles, const double* factors,
                                       MeanFinish<R> finish, std::size_t n) {
     constexpr std::size_t lanes = VectorOf<R, 64>::lanes;
@@ -274,7 +292,7 @@ TESSERA_AVX512 void sum_packed_avx512(MeanLeaf<R>* leaves, const R* before, R* t
         }
 #pragma GCC unroll 2
         for (std::size_t i = 0; i < lanes; i += 8)
-            sum_vector<R, 64, Scaled>(rows, i, factors, finish, j + i);
+            sum_vector<R, 64, true>(rows, i, factors, finish, j + i);
     }
     if (j < n) {
         const R* rest[mean_streams];
@@ -291,37 +309,27 @@ TESSERA_AVX512 void sum_packed_avx512(MeanLeaf<R>* leaves, const R* before, R* t
 }
 template <>
 TESSERA_AVX512 void sum_packed_body<float, 64>(MeanLeaf<float>* leaves, const float* before, float* tiles,
-                                               const double* factors, bool scaled, const MeanFinish<float>& finish,
+                                               const double* factors, bool, const MeanFinish<float>& finish,
                                                std::size_t n) {
-    if (scaled) sum_packed_avx512<float, true>(leaves, before, tiles, factors, finish, n);
-    else sum_packed_avx512<float, false>(leaves, before, tiles, factors, finish, n);
+    sum_packed_avx512<float>(leaves, before, tiles, factors, finish, n);
 }
 template <>
 TESSERA_AVX512 void sum_packed_body<double, 64>(MeanLeaf<double>* leaves, const double* before, double* tiles,
-                                                const double* factors, bool scaled, const MeanFinish<double>& finish,
+                                                const double* factors, bool, const MeanFinish<double>& finish,
                                                 std::size_t n) {
-    if (scaled) sum_packed_avx512<double, true>(leaves, before, tiles, factors, finish, n);
-    else sum_packed_avx512<double, false>(leaves, before, tiles, factors, finish, n);
+    sum_packed_avx512<double>(leaves, before, tiles, factors, finish, n);
 }
 #endif
 
 }  // namespace detail
 
-#define TESSERA_MEAN_KERNELS(R)                                                                               \
-    TESSERA_DISPATCH(sum_eight, R,                                                                            \
-                     (const R* const* rows, const double* factors, bool scaled, const MeanFinish<R>& finish,  \
-                      std::size_t n, bool near),                                                              \
-                     (rows, factors, scaled, finish, n, near))                                                \
-    TESSERA_DISPATCH(sum_packed, R,                                                                           \
-                     (MeanLeaf<R> * leaves, const R* before, R* tiles, const double* factors, bool scaled,    \
-                      const MeanFinish<R>& finish, std::size_t n),                                            \
-                     (leaves, before, tiles, factors, scaled, finish, n))                                     \
-    TESSERA_DISPATCH(quotient, R, (const double* sum, double total, R* w, std::size_t n), (sum, total, w, n)) \
-    TESSERA_DISPATCH(widen, R, (const R* x, double* out, std::size_t n), (x, out, n))
-TESSERA_MEAN_KERNELS(float)
-TESSERA_MEAN_KERNELS(double)
-#undef TESSERA_MEAN_KERNELS
-TESSERA_DISPATCH(join_sums, double, (double* a, double sa, const double* b, double sb, std::size_t n),
-                 (a, sa, b, sb, n))
+#define TESSERA_PACKED_MEAN_KERNEL(R)                                                                    \
+    TESSERA_DISPATCH(sum_packed, R,                                                                      \
+                     (MeanLeaf<R> * leaves, const R* before, R* tiles, const double* factors,            \
+                      bool scaled, const MeanFinish<R>& finish, std::size_t n),                          \
+                     (leaves, before, tiles, factors, scaled, finish, n))
+TESSERA_PACKED_MEAN_KERNEL(float)
+TESSERA_PACKED_MEAN_KERNEL(double)
+#undef TESSERA_PACKED_MEAN_KERNEL
 
 }  // namespace tessera::kernels

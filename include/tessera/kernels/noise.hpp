@@ -56,8 +56,8 @@ TESSERA_INLINE void noise_of_words(const std::uint32_t* words, float scale, floa
         add_word<Bytes>(words + half + i, 0x1p-64f, u);
         add_word<Bytes>(words + i, 0x1p-32f, u);
 
-        constexpr std::uint32_t root_half = std::bit_cast<std::uint32_t>(0x1.6a09e6p-1f);
-        const I shifted = reinterpret_cast<I>(reinterpret_cast<U>(u) - root_half);
+        constexpr std::uint32_t bits_of_root_half = std::bit_cast<std::uint32_t>(0x1.6a09e6p-1f);
+        const I shifted = reinterpret_cast<I>(reinterpret_cast<U>(u) - bits_of_root_half);
         const U exponent = reinterpret_cast<U>(shifted) & 0xFF800000u;
         const F m = reinterpret_cast<F>(reinterpret_cast<U>(u) - exponent);
         F e = __builtin_convertvector(shifted >> 23, F) * 0x1.62e43p-1f;

@@ -47,9 +47,9 @@ struct NormalPair {
                     reinterpret_cast<D>((U{} - (second >> 11 & 1)) & half_step);
 
         // ln u. Exponents are counted from sqrt(1/2), so that m is near 1 where u is.
-        constexpr std::uint64_t root_half = std::bit_cast<std::uint64_t>(0x1.6a09e667f3bcdp-1);
+        constexpr std::uint64_t bits_of_root_half = std::bit_cast<std::uint64_t>(0x1.6a09e667f3bcdp-1);
         constexpr std::uint64_t exponent = std::uint64_t{0xFFF} << 52, magic = std::bit_cast<std::uint64_t>(0x1.8p52);
-        const U shifted = reinterpret_cast<U>(u) - root_half;
+        const U shifted = reinterpret_cast<U>(u) - bits_of_root_half;
         const D m = reinterpret_cast<D>(reinterpret_cast<U>(u) - (shifted & exponent));
         const D e = reinterpret_cast<D>((shifted >> 52) - (shifted >> 63 << 12) + magic) - 0x1.8p52;
         const D s = (m - 1.0) / (m + 1.0);

@@ -51,11 +51,8 @@ struct Epilogue {
         };
         if (own.kind == Kind::store && !add) {
             each([](R * x, const Held<R, Bytes>& d) __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) = d; });
-        } else if (own.kind == Kind::store) {
-            each([](R * x, const Held<R, Bytes>& d)
-                     __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) += d; });
-        } else if (own.kind == Kind::descend) {
-            const R by = own.numbers.rate;
+        } else if (own.kind <= Kind::descend) {  // x - (-1)d has the bits of x + d
+            const R by = own.kind == Kind::store ? R(-1) : own.numbers.rate;
             each([=](R * x, const Held<R, Bytes>& d)
                      __attribute__((always_inline)) { *reinterpret_cast<Vec*>(x) -= by * d; });
         } else if (own.kind == Kind::pulled) {
@@ -208,9 +205,9 @@ inline constexpr std::size_t rows_to_pack = Bytes == 64   ? 48
 // Columns go by panels, so that what all rows read of b stays in L1. Where that pays b is packed, a panel at a time.
 // Depth goes by blocks of `deep`, whose sums add up in c; that and nothing else decides the order of a sum.
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t ldc,
-                          std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep,
-                          const Epilogue<R>& end) {
+TESSERA_INLINE void outer_sums_body(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c,
+                                    std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep,
+                                    const Epilogue<R>& end) {
     constexpr std::size_t least = 4 * VectorOf<R, Bytes>::lanes, l1 = 24 * 1024;
     const bool packs = rows >= rows_to_pack<Bytes> && lies_badly<R>(columns, depth, deep);
     deep = deep < depth ? deep : depth;
@@ -230,7 +227,8 @@ TESSERA_INLINE void outer(const R* a, std::size_t ak, std::size_t am, const R* c
                 rows, [&](std::size_t m, auto block) __attribute__((always_inline)) {
                     constexpr std::size_t M = block();
                     outer_rows<R, Bytes, M>(a + k0 * ak + m * am, ak, am, packs ? packed_rows.data() : b + k0,
-                                            packs ? from : 0, c + m * ldc, ldc, from, to, n, m * ldc, k0 > 0, end);
+                                            packs ? from : 0, c + m * columns, columns, from, to, n, m * columns,
+                                            k0 > 0, end);
                 });
             if (deep == 0) break;
         }
@@ -265,12 +263,12 @@ TESSERA_INLINE void add_rows(const R* a, std::size_t ak, const R* const* b, R* s
         s[j] = sum;
     }
 }
-// `outer` for so few rows that a tile of them is idle while it waits for b (one row, 1024x1024: 54 instead of 78 us on
-// Zen 4): b is read eight rows at a time, and sums wait in c. They add up in the order of `outer`.
+// The same for so few rows that a tile of them is idle while it waits for b (one row, 1024x1024: 54 instead of 78 us on
+// Zen 4): b is read eight rows at a time, and sums wait in c. They add up in the same order.
 inline constexpr std::size_t few_rows = 3;
 template <class R, std::size_t Bytes>
-TESSERA_INLINE void outer_of_few(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c, std::size_t rows,
-                                 std::size_t columns, std::size_t depth, std::size_t deep) {
+TESSERA_INLINE void outer_of_few_body(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c,
+                                      std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep) {
     const Scratch<R> later(depth > deep ? rows * columns : 0);  // the sums of a block of depth but the first
     for (std::size_t k0 = 0; k0 < depth; k0 += deep) {
         const std::size_t end = depth - k0 < deep ? depth : k0 + deep;
@@ -285,15 +283,6 @@ TESSERA_INLINE void outer_of_few(const R* a, std::size_t ak, std::size_t am, con
         take(std::integral_constant<std::size_t, 1>{});
         for (std::size_t j = 0; k0 > 0 && j < rows * columns; ++j) c[j] += sums[j];
     }
-}
-
-template <class R, std::size_t Bytes>
-TESSERA_INLINE void outer_sums_body(const R* a, std::size_t ak, std::size_t am, const R* const* b, R* c,
-                                    std::size_t rows, std::size_t columns, std::size_t depth, std::size_t deep,
-                                    const Epilogue<R>& end) {
-    if (end.kind == Epilogue<R>::Kind::store && rows <= few_rows && lies_badly<R>(columns, depth, deep))
-        return outer_of_few<R, Bytes>(a, ak, am, b, c, rows, columns, depth, deep);
-    outer<R, Bytes>(a, ak, am, b, c, columns, rows, columns, depth, deep, end);
 }
 
 }  // namespace tessera::kernels::detail

@@ -276,11 +276,12 @@ TESSERA_DISPATCH(packed_outer, float,
 // right factor is larger than L2 (or, forward, half of it) with rows enough to read the copies. By hand on Zen 4,
 // AVX-512: 64 rows of 1024 forward 1.25 times as fast, 1024 rows 1.26, gradients 1.02 and 1.15, 2048 rows 1.4, 1.08
 // and 1.47; below these bounds copies cost up to a tenth.
+inline constexpr std::size_t least_packed_factor = std::size_t{1} << 18, least_packed_rows = 256;
 template <class R>
 void affine_of_many(const R* const* x, const R* w, const R* bias, R* y, std::size_t batch, std::size_t in,
                     std::size_t out) {
     if constexpr (std::is_same_v<R, float>)
-        if (batch >= 48 && in * out >= std::size_t{1} << 18 && in >= 256 && in <= 8192)
+        if (batch >= 48 && in * out >= least_packed_factor && in >= 256 && in <= 8192)
             return packed_affine(x, w, bias, y, batch, in, out);
     affine(x, w, bias, y, batch, in, out);
 }
@@ -290,7 +291,7 @@ void affine_of_many(const R* x, const R* w, const R* bias, R* y, std::size_t bat
 }
 namespace detail {
 inline bool outer_packs(std::size_t rows, std::size_t columns, std::size_t depth) {
-    return rows >= 256 && columns >= 64 && depth * columns >= std::size_t{1} << 19;
+    return rows >= least_packed_rows && columns >= 64 && depth * columns >= 2 * least_packed_factor;
 }
 }  // namespace detail
 template <class R>

@@ -119,9 +119,9 @@ TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy,
                     for (std::size_t j = 0; j < M; ++j) sum[j] += d[v] * *reinterpret_cast<const Vec*>(from[j].at(v));
             };
             if constexpr (hot_set<R, Bytes>) {  // four at a time are half folded at once, sixteen together to the end
-                const auto four = [&](std::size_t i, Held<R, Bytes>& half) __attribute__((always_inline)) {
+                const auto four = [&](std::size_t begin, Held<R, Bytes>& half) __attribute__((always_inline)) {
                     Held<R, Bytes> acc[4];
-                    const std::uint16_t* columns = p.column + k + i;
+                    const std::uint16_t* columns = p.column + k + begin;
                     products(Count<4>{}, [&](std::size_t j) { return std::size_t{columns[j]}; }, acc);
                     fold_lanes<R, Bytes, lanes / 2, 4>(acc);
                     half = acc[0];
@@ -142,8 +142,8 @@ TESSERA_INLINE void sampled_block(const SparseOrder& p, const R* x, const R* dy,
                     n = last - k < lanes ? last - k : lanes;
                     Held<R, Bytes> acc[lanes];
 #pragma GCC unroll 16
-                    for (std::size_t i = 0; i < lanes; ++i)
-                        products(Count<1>{}, [&](std::size_t) { return p.column[k + (i < n ? i : 0)]; }, acc + i);
+                    for (std::size_t l = 0; l < lanes; ++l)
+                        products(Count<1>{}, [&](std::size_t) { return p.column[k + (l < n ? l : 0)]; }, acc + l);
                     fold_lanes<R, Bytes, lanes / 2, lanes>(acc);
                     const Held<R, Bytes> sums = acc[0];
                     end.template take<Bytes>(k + there, n, p.count, sums);

@@ -25,12 +25,15 @@ namespace tessera::kernels {
 
 namespace detail {
 
-// What of some planes a tile reads: where they lie and what becomes of them.
+// What of some planes a tile reads: where they lie and what becomes of them. A block of examples has a patch for each
+// group of its strips. A pixel's are copied at once, for its lines lie side by side, and planes of 2^n numbers push
+// each other out of the caches before anybody came back for the rest.
 template <class R>
 struct SparsePatch {
     const R* x = nullptr;  // the first plane's first pixel, of these strips
     std::size_t channels = 0, height = 0, width = 0, pixel = 0;  // numbers from one pixel to the next
     std::size_t strips = 1, present = 1;                         // of a patch, and in x; others are 0
+    std::size_t groups = 1, apart = 0;                           // patches, and numbers from one to the next
     std::ptrdiff_t row = 0, column = 0;                          // of the patch's corner; may lie in the margin
     std::size_t rows = 1, columns = 1, step = 1, residues = 1;
     R* to = nullptr;
@@ -41,7 +44,11 @@ TESSERA_INLINE void sparse_patch_body(const SparsePatch<R>& p) {
     constexpr std::size_t lanes = VectorOf<R, Bytes>::lanes;
     R* to = p.to;
     const auto zeros = [&](std::size_t pixels) __attribute__((always_inline)) {
-        for (std::size_t i = 0; i < pixels * p.strips; ++i, to += lanes) *reinterpret_cast<Vec*>(to) = Held<R, Bytes>{};
+        const std::size_t registers = pixels * p.strips;
+        for (std::size_t g = 0; g < p.groups; ++g)
+            for (std::size_t i = 0; i < registers; ++i)
+                *reinterpret_cast<Vec*>(to + g * p.apart + i * lanes) = Held<R, Bytes>{};
+        to += registers * lanes;
     };
     const R* plane = p.x;
     for (std::size_t c = 0; c < p.channels; ++c, plane += p.height * p.width * p.pixel)
@@ -60,9 +67,12 @@ TESSERA_INLINE void sparse_patch_body(const SparsePatch<R>& p) {
                         continue;
                     }
                     const R* from = row + x * p.pixel;
-                    for (std::size_t s = 0; s < p.strips; ++s, from += lanes, to += lanes)
-                        if (s < p.present) *reinterpret_cast<Vec*>(to) = *reinterpret_cast<const Vec*>(from);
-                        else *reinterpret_cast<Vec*>(to) = Held<R, Bytes>{};
+                    R* at = to;
+                    for (std::size_t g = 0; g < p.groups; ++g, from += p.strips * lanes, at += p.apart)
+                        for (std::size_t s = 0; s < p.strips; ++s)
+                            *reinterpret_cast<Vec*>(at + s * lanes) =
+                                s < p.present ? *reinterpret_cast<const Vec*>(from + s * lanes) : Held<R, Bytes>{};
+                    to += p.strips * lanes;
                 }
             }
 }
@@ -226,18 +236,18 @@ TESSERA_SPARSE_CONV_KERNELS(double)
 
 namespace detail {
 
-// Strips of one block that a tile takes together.
-struct SparseStrips {
-    std::size_t example = 0, in_block = 0, width = 0, present = 0;  // first of the block; numbers into it; its width
+// A block of examples: the strips that a tile takes together are a group, of which so many are there.
+struct SparseBlock {
+    std::size_t example = 0, width = 0, groups = 1, present = 1;
 };
 template <class R>
-Vec<SparseStrips> strips_of(std::size_t examples, std::size_t together) {
+Vec<SparseBlock> sparse_blocks_of(std::size_t examples, std::size_t together) {
     const std::size_t lanes = register_bytes() / sizeof(R);
-    Vec<SparseStrips> all;
+    Vec<SparseBlock> all;
     for (std::size_t begin = 0, width = 0; begin < examples; begin += width) {
         width = active_block_width<R>(examples - begin);
-        for (std::size_t at = 0; at < width; at += together * lanes)
-            all.push_back({begin, at, width, std::min(together, (width - at) / lanes)});
+        const std::size_t strips = width / lanes;
+        all.push_back({begin, width, (strips + together - 1) / together, std::min(together, strips)});
     }
     return all;
 }
@@ -252,12 +262,11 @@ public:
     std::size_t across(std::size_t c) const { return count(pixels(t().across, c % t().spread), tile().columns()); }
     std::size_t classes() const { return t().spread * t().spread; }
 
-    // Of the planes of `numbers` in `blocks`, those of one group of strips.
-    template <class T>
-    static T* planes(T* blocks, std::size_t numbers, const SparseStrips& s) {
-        return blocks + s.example * numbers + s.in_block;
-    }
-    void at(std::size_t c, std::size_t i, std::size_t j, const SparseStrips& s, SparseTileCall<R>& call) {
+    // Numbers from one group's to the next one's in a pixel, and of a tile.
+    std::size_t group() const { return tile().strips * register_bytes() / sizeof(R); }
+    std::size_t numbers() const { return tile().registers * register_bytes() / sizeof(R); }
+
+    void at(std::size_t c, std::size_t i, std::size_t j, const SparseBlock& s, SparseTileCall<R>& call) {
         const std::size_t lanes = register_bytes() / sizeof(R), row = i * tile().rows(), column = j * tile().columns();
         call.plane = t().down * t().across * s.width;
         call.place = places_.data();
@@ -277,17 +286,19 @@ public:
         call.cut = top > 0 || bottom < lists_.taps_a_side() || begin > 0 || end < lists_.taps_a_side();
         call.tap_rows[0] = top, call.tap_rows[1] = bottom, call.tap_columns[0] = begin, call.tap_columns[1] = end;
     }
-    // The patch of block b, for the tile that `at` was called with.
-    void read(const R* blocks, std::size_t b, const SparseStrips& s, R* to) const {
-        const std::size_t first = b * lists_.block;
+    // The patches of channels b, for the tile that `at` was called with.
+    void read(const R* blocks, std::size_t b, const SparseBlock& s, R* to) const {
+        const std::size_t first = b * lists_.block, plane = t().height * t().width;
         sparse_patch(SparsePatch<R>{
-            .x = planes(blocks, t().channels * t().height * t().width, s) + first * t().height * t().width * s.width,
+            .x = blocks + plane * (s.example * t().channels + first * s.width),
             .channels = std::min(lists_.block, t().channels - first),
             .height = t().height,
             .width = t().width,
             .pixel = s.width,
             .strips = tile().strips,
             .present = s.present,
+            .groups = s.groups,
+            .apart = patch(),
             .row = row_,
             .column = column_,
             .rows = tile().rows() + t().reach,
@@ -295,6 +306,23 @@ public:
             .step = t().step,
             .residues = t().residues,
             .to = to});
+    }
+    // The tile itself of all planes of dy, for a weight gradient.
+    void read_slopes(const R* dy, std::size_t i, std::size_t j, const SparseBlock& s, R* to) const {
+        sparse_patch(SparsePatch<R>{.x = dy + s.example * t().rows * t().down * t().across,
+                                    .channels = t().rows,
+                                    .height = t().down,
+                                    .width = t().across,
+                                    .pixel = s.width,
+                                    .strips = tile().strips,
+                                    .present = s.present,
+                                    .groups = s.groups,
+                                    .apart = t().rows * numbers(),
+                                    .row = static_cast<std::ptrdiff_t>(i * tile().rows()),
+                                    .column = static_cast<std::ptrdiff_t>(j * tile().columns()),
+                                    .rows = tile().rows(),
+                                    .columns = tile().columns(),
+                                    .to = to});
     }
     std::size_t patch() const {
         return lists_.block * t().patch(tile()) * tile().strips * register_bytes() / sizeof(R);
@@ -324,32 +352,32 @@ template <class R>
 void sparse_conv_product(const SparseConvLists& lists, const R* values, const R* start, const R* from, R* to,
                          std::size_t examples) {
     const SparsePlace<R> grid(lists);
-    const Vec<SparseStrips> groups = strips_of<R>(examples, lists.tile.strips);
+    const Vec<SparseBlock> blocks = sparse_blocks_of<R>(examples, lists.tile.strips);
     const SparseTaps& taps = lists.taps;
     std::size_t tiles = 0;
     for (std::size_t c = 0; c < grid.classes(); ++c) tiles += grid.down(c);
-    by_crew(examples * lists.offset.size() * taps.down * taps.across, tiles * groups.size(), [&](std::size_t piece) {
-        const SparseStrips& group = groups[piece / tiles];
+    by_crew(examples * lists.offset.size() * taps.down * taps.across, tiles * blocks.size(), [&](std::size_t piece) {
+        const SparseBlock& of = blocks[piece / tiles];
         std::size_t i = piece % tiles, c = 0;
         for (; i >= grid.down(c); ++c) i -= grid.down(c);
         SparsePlace<R> place(lists);
-        const Scratch<R> patch(place.patch());
-        const Scratch<R> sums(lists.blocks > 1 ? taps.rows * lists.tile.registers * register_bytes() / sizeof(R) : 0);
-        SparseTileCall<R> call{.lists = &lists,
-                               .patch = patch.data(),
-                               .planes = place.planes(to, taps.rows * taps.down * taps.across, group),
-                               .values = values,
-                               .start = start,
-                               .sums = sums.data()};
+        const std::size_t waiting = lists.blocks > 1 ? taps.rows * place.numbers() : 0;
+        const Scratch<R> patches(of.groups * place.patch()), sums(of.groups * waiting);
+        SparseTileCall<R> call{.lists = &lists, .values = values, .start = start};
         for (std::size_t j = 0; j < grid.across(c); ++j) {
-            place.at(c, i, j, group, call);
+            place.at(c, i, j, of, call);
             for (std::size_t b = 0; b < lists.blocks; ++b) {
-                place.read(from, b, group, patch.data());
+                place.read(from, b, of, patches.data());
                 call.begin = lists.list(c, b);
                 call.end = call.begin + taps.rows;
                 call.opens = b == 0;
                 call.closes = b + 1 == lists.blocks;
-                sparse_tile(call);
+                for (std::size_t g = 0; g < of.groups; ++g) {
+                    call.patch = patches.data() + g * place.patch();
+                    call.planes = to + of.example * taps.rows * taps.down * taps.across + g * place.group();
+                    call.sums = sums.data() + g * waiting;
+                    sparse_tile(call);
+                }
             }
         }
     });
@@ -380,30 +408,48 @@ void sparse_conv_weight_gradient(const SparseConvPattern<R>& pattern, const R* d
     const auto& lists = pattern.forward();
     const auto& taps = lists.taps;
     const std::size_t examples = padded<R>(batch), pixels = taps.down * taps.across;
-    const Vec<detail::SparseStrips> groups = detail::strips_of<R>(examples, lists.tile.strips);
+    const Vec<detail::SparseBlock> blocks = detail::sparse_blocks_of<R>(examples, lists.tile.strips);
+    std::size_t groups = 1;
+    for (const auto& of : blocks) groups = std::max(groups, of.groups);
     std::fill_n(dw, pattern.count(), R(0));
     // Blocks of channels are enough pieces, or their rows are shared out too; each sum is one piece's.
     const std::size_t crew = Crew::size(), parts = crew > 1 && lists.blocks < 4 * crew ? 2 * crew : 1;
+    const std::size_t spans = crew > 1 ? std::min(lists.blocks, 2 * crew) : 1;
     const std::size_t each = (taps.rows + parts - 1) / parts;
-    detail::by_crew(examples * pattern.count() * pixels, lists.blocks * parts, [&](std::size_t piece) {
-        const std::size_t b = piece / parts, begin = std::min(taps.rows, piece % parts * each);
+    detail::by_crew(examples * pattern.count() * pixels, spans * parts, [&](std::size_t piece) {
+        const std::size_t span = piece / parts, begin = std::min(taps.rows, piece % parts * each);
+        const std::size_t first = span * lists.blocks / spans, last = (span + 1) * lists.blocks / spans;
         if (begin == taps.rows) return;
         detail::SparsePlace<R> place(lists);
-        const Scratch<R> patch(place.patch());
-        detail::SparseTileCall<R> call{.lists = &lists,
-                                       .begin = lists.list(0, b) + begin,
-                                       .end = lists.list(0, b) + std::min(taps.rows, begin + each),
-                                       .patch = patch.data(),
-                                       .sums = dw};
-        for (const auto& group : groups) {
-            call.planes = const_cast<R*>(place.planes(dy, taps.rows * pixels, group));  // only read here
+        // What several blocks of channels meet is brought into one piece for all of them.
+        const std::size_t whole = last - first > 1 ? taps.rows * place.numbers() : 0;
+        const Scratch<R> patches(groups * place.patch()), slopes(groups * whole);
+        std::array<std::uint32_t, 16> in_order{};
+        for (std::size_t n = 0; n < lists.tile.registers; ++n)
+            in_order[n] = static_cast<std::uint32_t>(n * place.numbers() / lists.tile.registers);
+        detail::SparseTileCall<R> call{.lists = &lists, .sums = dw};
+        for (const auto& of : blocks)
             for (std::size_t i = 0; i < place.down(0); ++i)
                 for (std::size_t j = 0; j < place.across(0); ++j) {
-                    place.at(0, i, j, group, call);
-                    place.read(x, b, group, patch.data());
-                    sparse_slopes(call);
+                    place.at(0, i, j, of, call);
+                    if (whole > 0) {
+                        place.read_slopes(dy, i, j, of, slopes.data());
+                        call.plane = place.numbers();
+                        call.place = in_order.data();
+                        call.inside = (std::uint32_t{1} << lists.tile.registers) - 1;
+                    }
+                    for (std::size_t b = first; b < last; ++b) {
+                        place.read(x, b, of, patches.data());
+                        call.begin = lists.list(0, b) + begin;
+                        call.end = lists.list(0, b) + std::min(taps.rows, begin + each);
+                        for (std::size_t g = 0; g < of.groups; ++g) {
+                            call.patch = patches.data() + g * place.patch();
+                            const R* const there = dy + of.example * taps.rows * pixels + g * place.group();
+                            call.planes = const_cast<R*>(whole > 0 ? slopes.data() + g * whole : there);  // only read
+                            sparse_slopes(call);
+                        }
+                    }
                 }
-        }
     });
 }
 // dbias[o] = the sum of plane o of dy

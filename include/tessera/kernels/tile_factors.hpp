@@ -54,10 +54,10 @@ TESSERA_INLINE void pack_columns(const ByteRows& x, std::size_t batch, std::size
             transpose(r);
 #pragma GCC unroll 16
             for (std::size_t p = 0; p < lanes; ++p) {
-                sum += ((Halves)r[p] & 0xff) + ((Halves)r[p] >> 8);
+                sum += (reinterpret_cast<Halves>(r[p]) & 0xff) + (reinterpret_cast<Halves>(r[p]) >> 8);
                 std::memcpy(tile + p * lanes, &r[p], sizeof r[p]);
             }
-            total += ((Words)sum & 0xffff) + ((Words)sum >> 16);
+            total += (reinterpret_cast<Words>(sum) & 0xffff) + (reinterpret_cast<Words>(sum) >> 16);
         }
         std::memcpy(sums + j * lanes, &total, sizeof total);
     }
@@ -82,7 +82,7 @@ struct FixedPoint {
         for (std::size_t at = 0; at < n; at += stride * lanes) {
             Floats some;
             load_lanes(row + at, n - at, some);
-            keep_larger((Words)some & magnitude, most);
+            keep_larger(reinterpret_cast<Words>(some) & magnitude, most);
         }
         std::memcpy(peaks, &most, sizeof most);
     }
@@ -94,9 +94,11 @@ struct FixedPoint {
 #pragma GCC unroll 16
         for (std::size_t i = 1; i < lanes; ++i) keep_larger(most[i], most[0]);
         constexpr float room_for_0x8080 = 1.01f, least = 0x1p-120f;
-        const Floats none{}, wanted = (Floats)most[0] * ((of_all ? room_for_0x8080 : 2.0f) * 0x1p-22f);
-        const Words infinite = (Words)none + 0x7f800000;
-        unit = most[0] < infinite ? (wanted > least ? wanted : none + least) : (Floats)(infinite + 0x400000);
+        const Floats none{},
+            wanted = reinterpret_cast<Floats>(most[0]) * ((of_all ? room_for_0x8080 : 2.0f) * 0x1p-22f);
+        const Words infinite = reinterpret_cast<Words>(none) + 0x7f800000;
+        unit = most[0] < infinite ? (wanted > least ? wanted : none + least)
+                                  : reinterpret_cast<Floats>(infinite + 0x400000);
         const Floats one = 1.0f / unit;
         std::memcpy(inverse, &one, sizeof one);
     }
@@ -109,14 +111,16 @@ struct FixedPoint {
             std::memcpy(&v[q], w + q * lanes, sizeof v[q]);
             v[q] = v[q] * inverse[row] + origin;
         }
-        const Words a = (Words)v[0], b = (Words)v[1], c = (Words)v[2], d = (Words)v[3];
+        const Words a = reinterpret_cast<Words>(v[0]), b = reinterpret_cast<Words>(v[1]);
+        const Words c = reinterpret_cast<Words>(v[2]), d = reinterpret_cast<Words>(v[3]);
         const Words even_low = (a & 0xffff) | c << 16, odd_low = (b & 0xffff) | d << 16;
         const Words even_high = a >> 16 | (c & upper_half), odd_high = b >> 16 | (d & upper_half);
         strayed |= even_high ^ expected;
         strayed |= odd_high ^ expected;
-        const Words digit[3] = {(even_low & 0x00ff00ff) | (Words)((Halves)odd_low << 8),
-                                (Words)((Halves)even_low >> 8) | (odd_low & 0xff00ff00),
-                                (even_high & 0x00ff00ff) | (Words)((Halves)odd_high << 8)};
+        const Words digit[3] = {
+            (even_low & 0x00ff00ff) | reinterpret_cast<Words>(reinterpret_cast<Halves>(odd_low) << 8),
+            reinterpret_cast<Words>(reinterpret_cast<Halves>(even_low) >> 8) | (odd_low & 0xff00ff00),
+            (even_high & 0x00ff00ff) | reinterpret_cast<Words>(reinterpret_cast<Halves>(odd_high) << 8)};
 #pragma GCC unroll 3
         for (std::size_t q = 0; q < 3; ++q) std::memcpy(to + q * tile_words, &digit[q], sizeof digit[q]);
     }
@@ -127,10 +131,10 @@ struct FixedPoint {
         v = v * inverse[row] + origin;
 #pragma GCC unroll 3
         for (std::size_t q = 0; q < 3; ++q) {
-            const Words digit = (Words)v >> 8 * q;
+            const Words digit = reinterpret_cast<Words>(v) >> 8 * q;
             std::memcpy(to + q * tile_words, &digit, sizeof digit);
         }
-        strayed |= ((Words)v ^ expected) & 0xff800000;
+        strayed |= (reinterpret_cast<Words>(v) ^ expected) & 0xff800000;
     }
     TESSERA_INLINE static bool fitted(const Words& strayed) { return !any_of(strayed & 0xff80ff80); }
     // Sums of digits times bytes as those of weights, in units; `bytes` are the sums of the bytes alone.
@@ -156,17 +160,17 @@ public:
         Words exponent = place < coarsest ? place : coarsest;
         exponent = exponent > finest ? exponent : finest;
         exponent = exponent < top ? exponent : top;
-        origin_ = (Floats)(exponent << 23 | 0x00400000);
+        origin_ = reinterpret_cast<Floats>(exponent << 23 | 0x00400000);
     }
     TESSERA_INLINE bool two_terms() const { return !any_of(third_); }
     TESSERA_INLINE void split(const Floats& number, Words (&terms)[3], Floats& lost) const {
         const Floats whole = (number + origin_) - origin_;
         Floats left = number - whole;
-        terms[0] = (Words)whole;
-        terms[1] = ((Words)left + half_a_place) & upper_half;
-        left -= (Floats)terms[1];
-        terms[2] = ((Words)left + half_a_place) & third_;
-        lost += left - (Floats)terms[2];
+        terms[0] = reinterpret_cast<Words>(whole);
+        terms[1] = (reinterpret_cast<Words>(left) + half_a_place) & upper_half;
+        left -= reinterpret_cast<Floats>(terms[1]);
+        terms[2] = (reinterpret_cast<Words>(left) + half_a_place) & third_;
+        lost += left - reinterpret_cast<Floats>(terms[2]);
     }
 
 private:
@@ -226,7 +230,7 @@ public:
                 Words pair;
                 byte_of(dealt[0], at, half[0]);
                 byte_of(dealt[1], at, half[1]);
-                pair_up((Words)half[0], (Words)half[1], pair);
+                pair_up(reinterpret_cast<Words>(half[0]), reinterpret_cast<Words>(half[1]), pair);
                 std::memcpy(right_.data() + p * vectors * lanes + i + at * lanes, &pair, sizeof pair);
             }
         }
@@ -260,7 +264,7 @@ private:
             if (c < examples) load_lanes(c < batch ? dy_ + c * out_ + o : slopes_ + o, rows, one);
             one *= c < batch ? scale_ : -scale_ * shift_;
             std::memcpy(scaled_.data() + c * lanes, &one, sizeof one);
-            keep_larger((Words)one & magnitude, largest);
+            keep_larger(reinterpret_cast<Words>(one) & magnitude, largest);
         }
         grid_.fit(largest, in_place ? largest_of_some(w_ + o * in, rows, in) : 0);
         two_terms_[o / lanes % 2] = grid_.two_terms();

@@ -134,11 +134,11 @@ TESSERA_INLINE void load_dealt(const std::uint8_t* from, std::size_t n, Words& t
     if (n >= sizeof bytes) std::memcpy(&bytes, from, sizeof bytes);
     else std::memcpy(&bytes, from, n);
     deal(bytes, std::make_index_sequence<sizeof bytes>{});
-    to = (Words)bytes;
+    to = reinterpret_cast<Words>(bytes);
 }
 // Byte `at` of each dword as a number.
 TESSERA_INLINE void byte_of(const Words& dwords, std::size_t at, Floats& to) {
-    to = __builtin_convertvector((Ints)(dwords >> (8 * at) & 0xff), Floats);
+    to = __builtin_convertvector(reinterpret_cast<Ints>(dwords >> (8 * at) & 0xff), Floats);
 }
 
 }  // namespace tessera::kernels::tiles

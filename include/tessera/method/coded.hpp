@@ -11,7 +11,6 @@
 
 #include <tessera/codec/quantised.hpp>
 #include <tessera/codec/whole.hpp>
-#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/method/detail/coding.hpp>
 

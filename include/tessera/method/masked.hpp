@@ -12,7 +12,6 @@
 // FedSpa is Masked around local epochs; at density 1 Masked<Inner> is Inner.
 #pragma once
 
-#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/core/scope.hpp>
 #include <tessera/mask/dynamic_sparse.hpp>
@@ -152,7 +151,7 @@ private:
     // Where the numbers that travel lie in the model.
     template <class M>
     Coordinates sent(const M& model) const {
-        if constexpr (requires { inner.own; }) return off(inner.own, model);
+        if constexpr (detail::is_split<Inner>()) return off(detail::own_part(inner), model);
         else return {};
     }
     // Makes me.mask the one that was received by, and packs what is kept by it.
@@ -164,7 +163,7 @@ private:
         if (before.empty() || before == me.mask) return true;
         auto fresh = packed(*at.initial, me.mask);
         Coordinates part = Coordinates::none();
-        if constexpr (requires { inner.own; }) part = on(inner.own, *at.model);
+        if constexpr (detail::is_split<Inner>()) part = on(detail::own_part(inner), *at.model);
         else fresh = got.x;
         detail::repack(me.own, before, me.mask, fresh, part);
         return true;

@@ -35,7 +35,7 @@ privacy::Forecast privacy_forecast(const Federation<Me, M>& run, const S& sample
     all.visit.resize(run.size());
     Workspace<real<M>> workspace;
     const Key key{run.settings().seed};
-    const Participation drawn = cohort_of(sampler);
+    const Participation drawn = participation_of(sampler);
     const bool secret = drawn.each_by_itself && drawn.rate < 1 &&
                         detail::plan_key(run.setup().method, key) != key;
     const auto plan = [&](std::size_t round) {

@@ -9,7 +9,6 @@
 // its price is kept, so that the client is left out from then on (runtime/federation.hpp).
 #pragma once
 
-#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/method/detail/released.hpp>
 #include <tessera/privacy/budget.hpp>

@@ -57,9 +57,9 @@ protected:
 };
 
 // What may be multiplied. A network that is known when compiling leaves out what never comes to it: the kernels of
-// sequences and bytes are half of all that a small program compiles.
+// sequences, bytes and large factors are half of all that a small program compiles.
 struct RowKinds {
-    bool sequences = true, bytes = true;
+    bool sequences = true, bytes = true, large = true;
 };
 
 namespace detail {
@@ -72,6 +72,7 @@ class BackendOf final : public Backend<R> {
     static constexpr bool sequences = kinds.sequences && requires(const R* x, R* y, std::size_t n) {
         B::sequence_affine(x, x, x, y, n, n, n);
     };
+    using By = std::conditional_t<std::is_same_v<B, backend::Simd> && !kinds.large, backend::SimdOf<false>, B>;
     // Rows of sequences that lie in memory.
     static bool apart(const Rows<R>& x) { return sequences && x.sequence && !x.bytes.examples; }
 
@@ -82,26 +83,26 @@ public:
                 std::size_t out) const override {
         if constexpr (sequences)
             if (apart(x) && x.matrix && !x.table) return B::sequence_affine(x.matrix, w, bias, y, batch, in, out);
-        with(x, [&](auto rows) { B::affine(rows, w, bias, y, batch, in, out); });
+        with(x, [&](auto rows) { By::affine(rows, w, bias, y, batch, in, out); });
     }
     bool own() const override { return std::is_same_v<B, backend::Simd>; }
     bool packs() const override { return sequences; }
     void affine_input_gradient(const R* dy, const R* w, R* dx, std::size_t batch, std::size_t in,
                                std::size_t out) const override {
-        B::affine_input_gradient(dy, w, dx, batch, in, out);
+        By::affine_input_gradient(dy, w, dx, batch, in, out);
     }
     void affine_weight_gradient(const R* dy, const Rows<R>& x, R* dw, R* dbias, std::size_t batch, std::size_t in,
                                 std::size_t out) const override {
         if constexpr (sequences)
             if (apart(x)) return B::sequence_weight_gradient(dy, source(x, in), dw, dbias, batch, in, out);
-        with(x, [&](auto rows) { B::affine_weight_gradient(dy, rows, dw, dbias, batch, in, out); });
+        with(x, [&](auto rows) { By::affine_weight_gradient(dy, rows, dw, dbias, batch, in, out); });
     }
     void affine_update(const R* dy, const Rows<R>& x, R* w, std::size_t batch, std::size_t in, std::size_t out,
                        const kernels::UpdateVectors<R>& vectors,
                        const kernels::UpdateNumbers<R>& numbers) const override {
         if constexpr (sequences)
             if (apart(x)) return B::sequence_update(dy, source(x, in), w, batch, in, out, vectors, numbers);
-        with(x, [&](auto rows) { B::affine_update(dy, rows, w, batch, in, out, vectors, numbers); });
+        with(x, [&](auto rows) { By::affine_update(dy, rows, w, batch, in, out, vectors, numbers); });
     }
 
 private:
@@ -125,5 +126,13 @@ const Backend<R>& backend_for() {
     static constexpr detail::BackendOf<R, B, kinds> one;
     return one;
 }
+#ifdef TESSERA_LINKED_KERNELS
+// There is nothing to leave out of what is compiled already.
+consteval RowKinds compiled(RowKinds) { return {}; }
+extern template const Backend<float>& backend_for<float>();
+extern template const Backend<double>& backend_for<double>();
+#else
+consteval RowKinds compiled(RowKinds kinds) { return kinds; }
+#endif
 
 }  // namespace tessera::nn

@@ -57,20 +57,6 @@ inline std::size_t edits(std::span<const std::int32_t> said, std::span<const std
     return row.back();
 }
 
-// Edits of all examples over labels of all; more than 1 is possible. Where labels are words it is the word error rate.
-struct ErrorRate {
-    std::size_t edits = 0, labels = 0;
-
-    void add(std::span<const std::int32_t> said, std::span<const std::int32_t> meant) {
-        edits += nn::edits(said, meant);
-        labels += meant.size();
-    }
-    double rate() const {
-        return labels > 0 ? static_cast<double>(edits) / static_cast<double>(labels)
-                          : std::numeric_limits<double>::quiet_NaN();
-    }
-};
-
 struct Ctc {
     std::int32_t blank = 0;  // the class that stands for no label
 
@@ -105,8 +91,8 @@ struct Ctc {
     static void predict(Out<R> z, std::size_t outputs, Outputs how = {}) {
         log_softmax(z, outputs / how.positions);
     }
-    // The loss of an example is that of all its labels; right are the labels less the edits of greedy decoding, at
-    // least 0, so that 1 - right / counted is the label error rate cut at 1 an example.
+    // The loss of an example is that of all its labels. Edits are those of greedy decoding: edits / meant is the word
+    // error rate where labels are words, and more than 1 is possible. Right are the labels less the edits, at least 0.
     template <class R>
     void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) const {
         if (batch.size() == 0) return;
@@ -120,18 +106,13 @@ struct Ctc {
             const std::size_t wrong = edits(ctc_greedy(rows, classes, blank), meant);
             to.right += static_cast<double>(meant.size() - std::min(wrong, meant.size()));
             to.counted += meant.size();
+            to.edits += wrong;
+            to.meant += meant.size();
         }
     }
-    // Edits and labels of these examples, for an error rate over a client or over all.
-    template <class R>
-    void rate(const Batch<R>& batch, In<R> predictions, ErrorRate& to) const {
-        const std::size_t each = batch.size() > 0 ? predictions.size() / batch.size() : 0;
-        for (std::size_t i = 0; i < batch.size(); ++i)
-            to.add(ctc_greedy(predictions.subspan(i * each, each), classes_of(batch.examples()), blank),
-                   labels_of(batch, i));
-    }
     void check(const Examples& examples, std::size_t outputs, std::size_t frames = 1) const {
-        if (!examples.labels) throw ConfigError("nn::Ctc needs labels; these examples have targets or marks");
+        if (!examples.labels)
+            throw ConfigError("nn::Ctc needs labels; these examples have targets or multi-hot labels");
         if (examples.classes != outputs / frames)
             throw ConfigError("nn::Ctc needs an output for each class, the blank among them: the examples have " +
                               std::to_string(examples.classes) + " classes, a frame of the network " +

@@ -41,13 +41,20 @@ struct Node {
     Range range() const { return {w, w + op->spec.parameters}; }
 };
 
+namespace detail {
+// A layer for the list; what it says of itself is not asked yet.
+template <class R, class L>
+std::shared_ptr<Op<R>> op_of(L layer) {
+    return std::allocate_shared<OpOf<R, L>>(ArenaAllocator<OpOf<R, L>>(), std::move(layer));
+}
+}  // namespace detail
+
 template <class R>
 class Graph : public Builder {
 public:
     template <class L>
     Graph(Shape in, const L& layers, const Backend<R>& who = backend_for<R>()) : on(&who) {
-        if (in.size() == 0) throw ConfigError("nn: a width is 0; each must be at least 1");
-        shapes.push_back(in);
+        begin(in);
         (*this)(layers, 0);
         finish(Mode::route_all);
     }
@@ -57,45 +64,27 @@ public:
     // layer would be another.
     template <class F>
     Graph(const Graph& of, const F& f) : on(of.on) {
-        shapes.push_back(of.shapes.front());
+        begin(of.shapes.front());
         f(*this);
         finish(Mode::train);
     }
+    Graph(const Graph&) = default;
+    ~Graph();
 
     // What recipes ask of a builder (recipe.hpp).
     template <class L>
     int put(L layer, std::span<const int> from, Tie* tie = nullptr) {
         if constexpr (check_layer<L, R>()) {
-            const Spec spec = detail::spec_of(layer, from, shapes, path_);
-            auto op = std::allocate_shared<OpOf<R, L>>(ArenaAllocator<OpOf<R, L>>(), std::move(layer));
+            Spec spec = detail::spec_before(from, shapes, path_);
+            layer.infer(spec);
+            auto op = detail::op_of<R>(std::move(layer));
             op->spec = spec;
             return add(std::move(op), from, tie);
         }
         return 0;
     }
     // A layer that knows its shapes.
-    int add(std::shared_ptr<const Op<R>> op, std::span<const int> from, Tie* tie = nullptr) {
-        const Spec& s = op->spec;  // of the heap, so it stays where it is
-        Node<R> node{std::move(op), sources.size(), parameters, nodes.size()};
-        if (tie && tie->at != Tie::none) {
-            node.owner = tie->at;
-            node.w = nodes[tie->at].w;
-            node.shared = nodes[tie->at].shared = true;
-            if (nodes[tie->at].spec().parameters != s.parameters)
-                throw ConfigError("nn: layers that share parameters must have the same ones; does the shape change?");
-        } else {
-            if (tie) tie->at = nodes.size();
-            if (s.parameters > std::numeric_limits<std::size_t>::max() / 64 - parameters)
-                throw ConfigError("nn: these are more parameters than memory can hold");
-            for (std::size_t k = 0; k < s.parts; ++k)
-                segments.push_back(placed(s.segments[k], prefix_.view(), parameters));
-            parameters += s.parameters;
-        }
-        shapes.push_back(s.out);
-        sources.insert(sources.end(), from.begin(), from.end());
-        nodes.push_back(std::move(node));
-        return static_cast<int>(nodes.size());
-    }
+    int add(std::shared_ptr<const Op<R>> op, std::span<const int> from, Tie* tie = nullptr);
     template <class L>
     int operator()(const L& layer, int v) {
         if constexpr (Recipe<L, Graph>) return layer.add(*this, v);
@@ -107,22 +96,17 @@ public:
     }
     template <class L>
     int element(std::size_t number, std::string_view name, const L& layer, int v) {
-        const bool outermost = depth() == 0;
-        const std::size_t first = nodes.size();
-        if (outermost) routed_ = RoutedAt::example;
-        const int out = inside(number, name, [&] { return (*this)(layer, v); });
-        if (outermost) {
-            features = v;
-            bool block = false;  // also where it uses parameters that another element has
-            for (std::size_t i = first; i < nodes.size(); ++i) block = block || nodes[i].spec().parameters > 0;
-            if (first < nodes.size())
-                stages.push_back({first, nodes.size(), block && routed_ != RoutedAt::nowhere, asks(v, out)});
-        }
+        const Within within = enter_element(number, name);
+        const int out = (*this)(layer, v);
+        leave_element(within, v, out);
         return out;
     }
     template <class L>
     int part(std::size_t number, std::string_view name, const L& layer, int v) {
-        return inside(number, name, [&] { return (*this)(layer, v); });
+        const Name before = enter(number, name);
+        const int out = (*this)(layer, v);
+        leave(before);
+        return out;
     }
     std::size_t mark() const { return segments.size(); }
     template <class F>
@@ -184,30 +168,10 @@ public:
     bool reads_rows_at(std::size_t i) const {
         return readers[i] == 1 && nodes[i].spec().reads_rows && on->reads_rows();
     }
-    double flops() const {
-        double sum = 0;
-        for (const auto& n : nodes) sum += n.spec().flops;
-        return sum;
-    }
+    double flops() const;
 
     // Before round one: ConfigError if these rows are not what the first layer reads.
-    void accepts(const Examples& examples) const {
-        if (examples.width != inputs())
-            throw ConfigError("examples have " + std::to_string(examples.width) + " numbers, the model reads " +
-                              std::to_string(inputs()));
-        if (words == 0) return;
-        switch (examples.storage) {
-            case Storage::bytes:
-                if (examples.shift != 0 || examples.scale != 1)
-                    throw ConfigError("nn: bytes that name words must be read as they are, and these are normalised");
-                if (words < 256) check_words<std::uint8_t>(examples);
-                return;
-            case Storage::int32: return check_words<std::int32_t>(examples);
-            case Storage::float32: return check_words<float>(examples);
-            case Storage::float64: return check_words<double>(examples);
-            case Storage::callback: return;  // not known before they are made; the layer looks then
-        }
-    }
+    void accepts(const Examples& examples) const;
 
     const Backend<R>* on;
     Vec<Node<R>> nodes;
@@ -232,69 +196,173 @@ public:
     bool poison = false;  // for tests: rooms are filled with NaN as soon as nobody should read them
 
 private:
-    std::size_t asks(int in, int out) const {
-        if (routed_ != RoutedAt::position) return 1;
-        const Shape &from = shape(in), &to = shape(out);  // words are numbers of a vector, one a position
-        if (to.rank != 2 || (from.rank == 2 ? from.positions() : from.size()) != to.positions())
-            throw ConfigError("nn::by_position: it is for layers that read a sequence and put one out, of as many "
-                              "positions");
-        return to.positions();
-    }
-    template <class T>
-    void check_words(const Examples& examples) const {
-        const T* at = static_cast<const T*>(examples.rows);
-        for (std::size_t i = 0; i < examples.size * examples.width; ++i) {
-            const auto word = static_cast<double>(at[i]);
-            if (word >= 0 && word < static_cast<double>(words) && word == static_cast<double>(static_cast<long>(word)))
-                continue;
-            throw ConfigError("nn: example " + std::to_string(i / examples.width) + " holds " + std::to_string(at[i]) +
-                              ", which is no word: the model knows " + std::to_string(words) + ", named from 0");
-        }
-    }
-    // With plans for all modes up to `last`.
-    void finish(Mode last) {
-        if (nodes.empty()) throw ConfigError("nn: a network needs at least one layer");
-        detail::name_parts(segments);
-        first_writer.assign(sources.size(), 0);
-        trains.assign(shapes.size(), 0);
-        readers.assign(shapes.size(), 0);
-        Vec<Use> uses;
-        for (std::size_t i = 0; i < size(); ++i) {
-            Node<R>& n = nodes[i];
-            uses.push_back({&n.op->spec, from(i)});
-            most_parameters = std::max(most_parameters, n.spec().parameters);
-            apart = apart && n.spec().apart;
-            trains[i + 1] = n.spec().parameters > 0;
-            if (const std::size_t named = n.spec().words; named > 0 && from(i)[0] == 0)
-                words = words == 0 ? named : std::min(words, named);
-            for (const int v : from(i)) {
-                ++readers[static_cast<std::size_t>(v)];
-                trains[i + 1] = trains[i + 1] || trains[static_cast<std::size_t>(v)];
-            }
-            if (n.shared && n.owner == i) {
-                n.sum = shared_parameters;
-                shared_parameters += n.spec().parameters;
-            } else if (n.shared) {
-                n.sum = nodes[n.owner].sum;
-            }
-        }
-        Vec<std::uint8_t> written(shapes.size(), 0);
-        for (std::size_t k = sources.size(); k-- > 0;)
-            first_writer[k] = !std::exchange(written[static_cast<std::size_t>(sources[k])], std::uint8_t{1});
-        for (std::size_t v = 1; v < size(); ++v)
-            if (readers[v] == 0)
-                throw ConfigError("nn: nobody reads what layer " + std::to_string(v - 1) + " puts out");
-        reads_rows = reads_rows_at(0);
-        reads_bytes = readers[0] == 1 && nodes[0].spec().reads_bytes && on->reads_bytes();
-        reads_words = readers[0] == 1 && nodes[0].spec().words > 0;
-        whole = {0, size(), parameters > 0};
-        if (stages.empty()) stages.push_back(whole);
-        for (std::size_t m = 0; m <= static_cast<std::size_t>(last); ++m) {
-            const auto mode = static_cast<Mode>(m);
-            plans[m] = detail::Planner(mode, uses, shapes, stages_of(mode), features, first_writer).plan();
-        }
-    }
+    struct Within {
+        Name before;
+        std::size_t first;  // layer of the element
+    };
+    void begin(Shape in);
+    Within enter_element(std::size_t number, std::string_view name);
+    void leave_element(const Within& within, int in, int out);
+    std::size_t asks(int in, int out) const;
+    void finish(Mode last);
+    void check_words(const Examples& examples) const;
 };
+
+// Not in the class, so not inline: where networks are linked (linked.cpp) the compiler passes over all of this.
+
+template <class R>
+Graph<R>::~Graph() = default;
+
+template <class R>
+void Graph<R>::begin(Shape in) {
+    if (in.size() == 0) throw ConfigError("nn: a width is 0; each must be at least 1");
+    shapes.push_back(in);
+}
+
+template <class R>
+int Graph<R>::add(std::shared_ptr<const Op<R>> op, std::span<const int> from, Tie* tie) {
+    const Spec& s = op->spec;  // of the heap, so it stays where it is
+    Node<R> node{std::move(op), sources.size(), parameters, nodes.size()};
+    if (tie && tie->at != Tie::none) {
+        node.owner = tie->at;
+        node.w = nodes[tie->at].w;
+        node.shared = nodes[tie->at].shared = true;
+        if (nodes[tie->at].spec().parameters != s.parameters)
+            throw ConfigError("nn: layers that share parameters must have the same ones; does the shape change?");
+    } else {
+        if (tie) tie->at = nodes.size();
+        if (s.parameters > std::numeric_limits<std::size_t>::max() / 64 - parameters)
+            throw ConfigError("nn: these are more parameters than memory can hold");
+        for (std::size_t k = 0; k < s.parts; ++k)
+            segments.push_back(placed(s.segments[k], prefix_.view(), parameters));
+        parameters += s.parameters;
+    }
+    shapes.push_back(s.out);
+    sources.insert(sources.end(), from.begin(), from.end());
+    nodes.push_back(std::move(node));
+    return static_cast<int>(nodes.size());
+}
+
+template <class R>
+typename Graph<R>::Within Graph<R>::enter_element(std::size_t number, std::string_view name) {
+    if (depth() == 0) routed_ = RoutedAt::example;
+    return {enter(number, name), nodes.size()};
+}
+template <class R>
+void Graph<R>::leave_element(const Within& within, int in, int out) {
+    leave(within.before);
+    if (depth() > 0) return;
+    features = in;
+    bool block = false;  // also where it uses parameters that another element has
+    for (std::size_t i = within.first; i < nodes.size(); ++i) block = block || nodes[i].spec().parameters > 0;
+    if (within.first < nodes.size())
+        stages.push_back({within.first, nodes.size(), block && routed_ != RoutedAt::nowhere, asks(in, out)});
+}
+template <class R>
+std::size_t Graph<R>::asks(int in, int out) const {
+    if (routed_ != RoutedAt::position) return 1;
+    const Shape &from = shape(in), &to = shape(out);  // words are numbers of a vector, one a position
+    if (to.rank != 2 || (from.rank == 2 ? from.positions() : from.size()) != to.positions())
+        throw ConfigError("nn::by_position: it is for layers that read a sequence and put one out, of as many "
+                          "positions");
+    return to.positions();
+}
+
+// With plans for all modes up to `last`.
+template <class R>
+void Graph<R>::finish(Mode last) {
+    if (nodes.empty()) throw ConfigError("nn: a network needs at least one layer");
+    detail::name_parts(segments);
+    first_writer.assign(sources.size(), 0);
+    trains.assign(shapes.size(), 0);
+    readers.assign(shapes.size(), 0);
+    Vec<Use> uses;
+    for (std::size_t i = 0; i < size(); ++i) {
+        Node<R>& n = nodes[i];
+        uses.push_back({&n.op->spec, from(i)});
+        most_parameters = std::max(most_parameters, n.spec().parameters);
+        apart = apart && n.spec().apart;
+        trains[i + 1] = n.spec().parameters > 0;
+        if (const std::size_t named = n.spec().words; named > 0 && from(i)[0] == 0)
+            words = words == 0 ? named : std::min(words, named);
+        for (const int v : from(i)) {
+            ++readers[static_cast<std::size_t>(v)];
+            trains[i + 1] = trains[i + 1] || trains[static_cast<std::size_t>(v)];
+        }
+        if (n.shared && n.owner == i) {
+            n.sum = shared_parameters;
+            shared_parameters += n.spec().parameters;
+        } else if (n.shared) {
+            n.sum = nodes[n.owner].sum;
+        }
+    }
+    Vec<std::uint8_t> written(shapes.size(), 0);
+    for (std::size_t k = sources.size(); k-- > 0;)
+        first_writer[k] = !std::exchange(written[static_cast<std::size_t>(sources[k])], std::uint8_t{1});
+    for (std::size_t v = 1; v < size(); ++v)
+        if (readers[v] == 0)
+            throw ConfigError("nn: nobody reads what layer " + std::to_string(v - 1) + " puts out");
+    reads_rows = reads_rows_at(0);
+    reads_bytes = readers[0] == 1 && nodes[0].spec().reads_bytes && on->reads_bytes();
+    reads_words = readers[0] == 1 && nodes[0].spec().words > 0;
+    whole = {0, size(), parameters > 0};
+    if (stages.empty()) stages.push_back(whole);
+    for (std::size_t m = 0; m <= static_cast<std::size_t>(last); ++m) {
+        const auto mode = static_cast<Mode>(m);
+        plans[m] = detail::Planner(mode, uses, shapes, stages_of(mode), features, first_writer).plan();
+    }
+}
+
+template <class R>
+double Graph<R>::flops() const {
+    double sum = 0;
+    for (const auto& n : nodes) sum += n.spec().flops;
+    return sum;
+}
+
+template <class R>
+void Graph<R>::accepts(const Examples& examples) const {
+    if (examples.width != inputs())
+        throw ConfigError("examples have " + std::to_string(examples.width) + " numbers, the model reads " +
+                          std::to_string(inputs()));
+    if (words == 0 || examples.storage == Storage::callback) return;  // of those nothing is known; the layer looks
+    if (examples.storage == Storage::bytes) {
+        if (examples.shift != 0 || examples.scale != 1)
+            throw ConfigError("nn: bytes that name words must be read as they are, and these are normalised");
+        if (words >= 256) return;
+    }
+    check_words(examples);
+}
+template <class R>
+void Graph<R>::check_words(const Examples& examples) const {
+    const auto number = [&](std::size_t i) {
+        switch (examples.storage) {
+            case Storage::bytes: return static_cast<double>(static_cast<const std::uint8_t*>(examples.rows)[i]);
+            case Storage::int32: return static_cast<double>(static_cast<const std::int32_t*>(examples.rows)[i]);
+            case Storage::float32: return static_cast<double>(static_cast<const float*>(examples.rows)[i]);
+            default: return static_cast<const double*>(examples.rows)[i];
+        }
+    };
+    const bool whole = examples.storage == Storage::bytes || examples.storage == Storage::int32;
+    for (std::size_t i = 0; i < examples.size * examples.width; ++i) {
+        const double word = number(i);
+        if (word >= 0 && word < static_cast<double>(words) && word == static_cast<double>(static_cast<long>(word)))
+            continue;
+        throw ConfigError("nn: example " + std::to_string(i / examples.width) + " holds " +
+                          (whole ? std::to_string(static_cast<long>(word)) : std::to_string(word)) +
+                          ", which is no word: the model knows " + std::to_string(words) + ", named from 0");
+    }
+}
+
+#ifdef TESSERA_LINKED_KERNELS
+extern template class Graph<float>;
+extern template class Graph<double>;
+namespace detail {
+extern template std::shared_ptr<Op<float>> op_of<float>(Linear);
+extern template std::shared_ptr<Op<float>> op_of<float>(LeakyRelu);
+extern template std::shared_ptr<Op<float>> op_of<float>(Relu);
+}  // namespace detail
+#endif
 
 // What a model made of layers says of itself to whoever walks it elsewhere (contracts/descender.hpp): its list, whether
 // its loss is the softmax cross-entropy, and a mask, if its parameters are the active ones alone, packed.

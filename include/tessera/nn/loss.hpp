@@ -9,13 +9,11 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <ratio>
 #include <string>
-#include <string_view>
 #include <type_traits>
 
 #include <tessera/contracts/judgement.hpp>
@@ -104,7 +102,8 @@ struct SoftmaxCrossEntropy {
     }
     static void check(const Examples& examples, std::size_t outputs, std::size_t positions = 1) {
         if (!examples.labels)
-            throw ConfigError("nn::SoftmaxCrossEntropy needs one class an example; these have targets or marks");
+            throw ConfigError("nn::SoftmaxCrossEntropy needs one class an example; these have targets or multi-hot "
+                              "labels");
         if (examples.labels_each != positions)
             throw ConfigError("nn::SoftmaxCrossEntropy needs a label for each position; the examples have " +
                               std::to_string(examples.labels_each) + ", the network " + std::to_string(positions));
@@ -153,7 +152,7 @@ struct BinaryCrossEntropy {
     }
     static void check(const Examples& examples, std::size_t outputs, std::size_t = 1) {
         if (!examples.multi_hot || examples.classes != outputs)
-            throw ConfigError("nn::BinaryCrossEntropy needs examples with a mark for each output of the network");
+            throw ConfigError("nn::BinaryCrossEntropy needs multi-hot labels, one for each output of the network");
     }
 };
 
@@ -217,52 +216,10 @@ struct SquaredError : detail::Regression<detail::SquaredMiss> {};
 template <class Delta = std::ratio<1>>
 struct Huber : detail::Regression<detail::HuberMiss<Delta>> {};
 
-enum class LossOf : std::uint8_t { softmax, binary, squared, huber };
-constexpr std::array<std::string_view, 4> words_of(LossOf) { return {"softmax", "binary", "squared", "huber"}; }
-
-// One of them, chosen at run time: Network<float, AnyLoss>(in, layers, {LossOf::squared}).
-struct AnyLoss {
-    LossOf kind = LossOf::softmax;
-
-    // f(the loss)
-    template <class F>
-    auto with(const F& f) const {
-        switch (kind) {
-            case LossOf::binary: return f(BinaryCrossEntropy{});
-            case LossOf::squared: return f(SquaredError{});
-            case LossOf::huber: return f(Huber<>{});
-            case LossOf::softmax: break;
-        }
-        return f(SoftmaxCrossEntropy{});
-    }
-
-    // The one that examples like these call for.
-    static AnyLoss fitting(const Examples& examples) {
-        return {examples.targets ? LossOf::squared : examples.multi_hot ? LossOf::binary : LossOf::softmax};
-    }
-    bool speaks_logarithms() const {
-        return with([](auto loss) { return loss.speaks_logarithms(); });
-    }
-    template <class R>
-    double gradient(const Batch<R>& batch, Out<R> z, Outputs how = {}) const {
-        return with([&](auto loss) { return loss.gradient(batch, z, how); });
-    }
-    template <class R>
-    void predict(Out<R> z, std::size_t outputs, Outputs how = {}) const {
-        with([&](auto loss) { loss.predict(z, outputs, how); });
-    }
-    template <class R>
-    void judge(const Batch<R>& batch, In<R> predictions, Judgement& to) const {
-        with([&](auto loss) { loss.judge(batch, predictions, to); });
-    }
-    void check(const Examples& examples, std::size_t outputs, std::size_t positions = 1) const {
-        with([&](auto loss) { loss.check(examples, outputs, positions); });
-    }
-};
-
+// Whether z leaves with the slopes of a softmax, which kernels know.
 template <class Loss>
 constexpr bool is_softmax(const Loss& loss) {
-    if constexpr (std::is_same_v<Loss, AnyLoss>) return loss.kind == LossOf::softmax;
+    if constexpr (requires { loss.is_softmax(); }) return loss.is_softmax();
     else return std::is_same_v<Loss, SoftmaxCrossEntropy>;
 }
 

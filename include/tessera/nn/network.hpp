@@ -77,7 +77,7 @@ public:
 
     double gradient(In<R> w, const Batch<R>& batch, Out<R> out) const {
         const auto loss = loss_of(batch);
-        return detail::gradient(*graph_, w.data(), batch, Slope(loss), out.data());
+        return detail::gradient<R>(*graph_, w.data(), batch, loss, out.data());
     }
     void predict(In<R> w, const Batch<R>& batch, Out<R> out) const {
         logits(w, batch, out);
@@ -92,7 +92,7 @@ public:
             std::copy_n(dz.data(), z.size(), z.data());
             return 0.0;
         };
-        detail::gradient(*graph_, w.data(), batch, Slope(given), out.data());
+        detail::gradient<R>(*graph_, w.data(), batch, given, out.data());
     }
 
     std::size_t feature_width() const { return graph_->shape(graph_->features).size(); }
@@ -109,7 +109,7 @@ public:
         double more = 0;
         const auto own = loss_of(batch);
         const double loss =
-            detail::gradient(*graph_, w.data(), batch, Slope(own), out.data(),
+            detail::gradient<R>(*graph_, w.data(), batch, own, out.data(),
                              [&](const R* features, R* slope) { more = term(In<R>(features, n), Out<R>(slope, n)); });
         return loss + more;
     }
@@ -124,7 +124,7 @@ public:
     }
     double fused_step(Out<R> w, const Batch<R>& batch, const Step<R>& s) const {
         const auto loss = loss_of(batch);
-        return detail::step(*graph_, w.data(), batch, Slope(loss), update_of(s), s.terms.on);
+        return detail::step<R>(*graph_, w.data(), batch, loss, update_of(s), s.terms.on);
     }
 
     // Whether no layer lets examples meet.
@@ -155,7 +155,7 @@ public:
                            Out<R> dw_l) const {
         const MixedPass<R> pass(*graph_, w_g.data(), w_l.data(), routing, batch, routing.kept);
         const auto own = loss_of(batch);
-        const double loss = pass.loss(Slope(own));
+        const double loss = pass.loss(own);
         pass.backward(dw_g.data(), dw_l.data());
         return loss;
     }
@@ -175,8 +175,6 @@ public:
     }
 
 private:
-    // Passes are compiled once, whatever the loss.
-    using Slope = FunctionRef<double(Out<R>)>;
     auto loss_of(const Batch<R>& batch) const {
         return [this, &batch](Out<R> z) { return loss_.gradient(batch, z, {positions()}); };
     }
@@ -210,7 +208,7 @@ class Fixed : public Network<R, Loss> {
         Outline<> outline(shape);
         outline(T::layers, 0);
         return Counts{outline.parameters, outline.segment_count, outline.last_input > 0, outline.apart,
-                      {outline.sequences, outline.bytes}};
+                      {outline.sequences, outline.bytes, outline.large}};
     }();
 
 public:
@@ -237,7 +235,7 @@ public:
 
 private:
     static const Network<R, Loss>& one() {
-        static const Network<R, Loss> net(shape, T::layers, backend_for<R, backend::Simd, counts.reads>());
+        static const Network<R, Loss> net(shape, T::layers, backend_for<R, backend::Simd, compiled(counts.reads)>());
         return net;
     }
 };

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -43,11 +42,22 @@ struct Use {
 
 struct Plan {
     using Offset = std::uint32_t;
-    // Lane 0 is the network; lanes 1 and 2 are the branches of a block. Their slopes share the places of lane 1; in
-    // lane 2 is what the second branch says about the input of its block.
-    std::array<Vec<Offset>, 3> value{}, saved{}, slope{};
-    Vec<Offset> added;        // by source: where a slope waits that is added to another
-    Vec<Offset> batch_saved;  // behind all that is counted per example
+
+    // Whose places there are, one after the other. Lane 0 is the network; lanes 1 and 2 are the branches of a block.
+    // Their slopes share the places of lane 1; in lane 2 is what the second branch says about the input of its block.
+    struct Index {
+        std::size_t values = 0, layers = 0, sources = 0;
+
+        std::size_t value(std::size_t lane, std::size_t v) const { return lane * values + v; }
+        std::size_t slope(std::size_t lane, std::size_t v) const { return (3 + lane) * values + v; }
+        std::size_t saved(std::size_t lane, std::size_t i) const { return 6 * values + lane * layers + i; }
+        // By source: where a slope waits that is added to another.
+        std::size_t added(std::size_t k) const { return 6 * values + 3 * layers + k; }
+        // Behind all that is counted per example.
+        std::size_t batch_saved(std::size_t i) const { return added(sources) + i; }
+    };
+    Index of{};
+    Vec<Offset> places{};
     std::size_t each = 0, once = 0;   // numbers per example, numbers per batch
     std::size_t branches = 1;         // with numbers per batch of their own
     std::size_t each_slope = 0;       // of the room for slopes, where they have one
@@ -58,8 +68,13 @@ struct Plan {
         Offset at, size;
         bool slopes;
     };
-    Vec<Room> rooms;
+    Vec<Room> rooms{};
 
+    Offset value(std::size_t lane, std::size_t v) const { return places[of.value(lane, v)]; }
+    Offset slope(std::size_t lane, std::size_t v) const { return places[of.slope(lane, v)]; }
+    Offset saved(std::size_t lane, std::size_t i) const { return places[of.saved(lane, i)]; }
+    Offset added(std::size_t k) const { return places[of.added(k)]; }
+    Offset batch_saved(std::size_t i) const { return places[of.batch_saved(i)]; }
     std::size_t size(std::size_t batch) const { return batch * each + branches * once; }
     std::size_t slopes(std::size_t batch) const { return batch * each_slope; }
 };
@@ -77,26 +92,21 @@ public:
           features_(features),
           first_writer_(first_writer),
           end_(2 * static_cast<int>(uses.size()) + 1),
-          sources_(first_writer.size()),
-          lives_(6 * shapes.size() + 3 * uses.size() + sources_) {
+          of_{shapes.size(), uses.size(), first_writer.size()},
+          lives_(of_.batch_saved(0)) {
         values();
         if (keeps()) slopes();
         if (!routes()) join();
     }
     Plan plan() {
-        Plan p;
+        Plan p{.of = of_};
         p.each = place(false);
         p.branches = routes() ? 2 : 1;
         p.each_slope = routes() ? place(true) : 0;
-        const auto offsets = [&](Vec<Plan::Offset>& to, std::size_t first, std::size_t count) {
-            for (std::size_t k = first; k < first + count; ++k) to.push_back(lives_[root(k)].at);
-        };
-        for (std::size_t lane = 0; lane < 3; ++lane) offsets(p.value[lane], value(lane, 0), shapes_.size());
-        for (std::size_t lane = 0; lane < 3; ++lane) offsets(p.saved[lane], saved(lane, 0), uses_.size());
-        for (std::size_t lane = 0; lane < 3; ++lane) offsets(p.slope[lane], slope(lane, 0), shapes_.size());
-        offsets(p.added, added(0), sources_);
+        p.places.reserve(of_.batch_saved(uses_.size()));
+        for (std::size_t k = 0; k < lives_.size(); ++k) p.places.push_back(lives_[root(k)].at);
         for (const Use& use : uses_) {
-            p.batch_saved.push_back(static_cast<Plan::Offset>(p.once));
+            p.places.push_back(static_cast<Plan::Offset>(p.once));
             p.once += padded(use.spec->batch_saved);
         }
         for (const Life& l : lives_)
@@ -117,10 +127,6 @@ private:
     bool routes() const { return mode_ == Mode::route || mode_ == Mode::route_all; }
     int layers() const { return static_cast<int>(uses_.size()); }
     int back(std::size_t i) const { return 2 * layers() - static_cast<int>(i); }
-    std::size_t value(std::size_t lane, std::size_t v) const { return lane * shapes_.size() + v; }
-    std::size_t slope(std::size_t lane, std::size_t v) const { return (3 + lane) * shapes_.size() + v; }
-    std::size_t saved(std::size_t lane, std::size_t i) const { return 6 * shapes_.size() + lane * uses_.size() + i; }
-    std::size_t added(std::size_t k) const { return 6 * shapes_.size() + 3 * uses_.size() + k; }
     std::size_t root(std::size_t k) const {
         while (lives_[k].with >= 0) k = static_cast<std::size_t>(lives_[k].with);
         return k;
@@ -148,23 +154,23 @@ private:
             if (routes()) {  // stays, so that a later pass may use it again
                 const Stage* block = block_of(i);
                 for (std::size_t lane = block ? 1 : 0; lane < (block ? 3u : 1u); ++lane) {
-                    lives_[value(lane, v)] = {0, end_, size};
-                    lives_[saved(lane, i)] = {0, end_, saved_rows};
+                    lives_[of_.value(lane, v)] = {0, end_, size};
+                    lives_[of_.saved(lane, i)] = {0, end_, saved_rows};
                 }
-                if (block && v == block->last) lives_[value(0, v)] = {0, end_, size};
+                if (block && v == block->last) lives_[of_.value(0, v)] = {0, end_, size};
                 continue;
             }
             int to = v == last ? (keeps() ? layers() : end_) : static_cast<int>(i);
             if (keeps() && s.reads(Reads::y)) to = stays(i) ? end_ : back(i);
             if (keeps() && static_cast<int>(v) == features_) to = std::max(to, back(v));
-            lives_[value(0, v)] = {static_cast<int>(i), to, size};
-            lives_[saved(0, i)] = {static_cast<int>(i),
+            lives_[of_.value(0, v)] = {static_cast<int>(i), to, size};
+            lives_[of_.saved(0, i)] = {static_cast<int>(i),
                                    stays(i)  ? end_
                                    : keeps() ? back(i)
                                              : static_cast<int>(i),
                                    saved_rows};
             for (const int from : uses_[i].from) {
-                Life& x = lives_[value(0, static_cast<std::size_t>(from))];
+                Life& x = lives_[of_.value(0, static_cast<std::size_t>(from))];
                 const bool again = keeps() && s.reads(Reads::x);
                 if (from > 0) x.to = std::max(x.to, again ? (stays(i) ? end_ : back(i)) : static_cast<int>(i));
             }
@@ -175,24 +181,24 @@ private:
             const Stage* made = routes() ? block_of(v - 1) : nullptr;
             const Plan::Offset size = padded(shapes_[v].size());
             if (made) {
-                lives_[slope(1, v)] = {back(made->last - 1), back(made->first), size, 0, -1, true};
+                lives_[of_.slope(1, v)] = {back(made->last - 1), back(made->first), size, 0, -1, true};
                 if (v != made->last) continue;
             }
             const std::size_t reader = last_reader(v);
             const Stage* read = routes() && reader < uses_.size() ? block_of(reader) : nullptr;
             const int from = read ? back(read->last - 1) : back(reader);
-            lives_[slope(0, v)] = {from, made ? back(made->first) : stays(v - 1) ? end_ : back(v - 1), size, 0, -1,
+            lives_[of_.slope(0, v)] = {from, made ? back(made->first) : stays(v - 1) ? end_ : back(v - 1), size, 0, -1,
                                    true};
         }
         for (const Stage& s : stages_)  // what the second branch says about the input of its block
             if (routes() && s.block && s.first > 0)
-                lives_[slope(2, s.first)] = {
+                lives_[of_.slope(2, s.first)] = {
                     back(s.last - 1), back(s.first), padded(shapes_[s.first].size()), 0, -1, true};
         std::size_t k = 0;
         for (std::size_t i = 0; i < uses_.size(); ++i)
             for (const int from : uses_[i].from) {
                 if (from > 0 && !first_writer_[k])
-                    lives_[added(k)] = {back(i), back(i), padded(shapes_[static_cast<std::size_t>(from)].size()),
+                    lives_[of_.added(k)] = {back(i), back(i), padded(shapes_[static_cast<std::size_t>(from)].size()),
                                         0,       -1,      true};
                 ++k;
             }
@@ -209,17 +215,17 @@ private:
     void join() {
         const std::size_t last = shapes_.size() - 1;
         if (keeps() && !uses_.back().spec->reads(Reads::y) && static_cast<int>(last) != features_)
-            lie(slope(0, last), value(0, last));
+            lie(of_.slope(0, last), of_.value(0, last));
         std::size_t k = 0;
         for (std::size_t i = 0; i < uses_.size(); k += uses_[i++].from.size()) {
             const auto v = static_cast<std::size_t>(uses_[i].from[0]), o = i + 1;
             if (!uses_[i].spec->in_place || v == 0) continue;
             const int forward = static_cast<int>(i);
-            if (lives_[value(0, v)].to <= forward && lives_[root(value(0, v))].to <= forward)
-                lie(value(0, o), value(0, v));
-            const Life &dy = lives_[slope(0, o)], &dx = lives_[slope(0, v)];
+            if (lives_[of_.value(0, v)].to <= forward && lives_[root(of_.value(0, v))].to <= forward)
+                lie(of_.value(0, o), of_.value(0, v));
+            const Life &dy = lives_[of_.slope(0, o)], &dx = lives_[of_.slope(0, v)];
             if (keeps() && first_writer_[k] && dy.with < 0 && dx.with < 0 && dy.to <= back(i) && dx.from >= back(i))
-                lie(slope(0, v), slope(0, o));
+                lie(of_.slope(0, v), of_.slope(0, o));
         }
     }
 
@@ -234,17 +240,16 @@ private:
         std::size_t most = 0;
         for (const std::size_t k : order) {
             Life& own = lives_[k];
-            Vec<std::array<Plan::Offset, 2>> taken;
-            for (const std::size_t other : done)
-                if (const Life& l = lives_[other]; l.from <= own.to && own.from <= l.to)
-                    taken.push_back({l.at, l.at + l.size});
-            std::sort(taken.begin(), taken.end());
-            for (const auto& [begin, end] : taken) {
-                if (own.at + own.size <= begin) break;
-                own.at = std::max(own.at, end);
+            for (const std::size_t other : done) {  // by their places
+                const Life& l = lives_[other];
+                if (l.to < own.from || own.to < l.from) continue;
+                if (own.at + own.size <= l.at) break;
+                own.at = std::max(own.at, l.at + l.size);
             }
             most = std::max<std::size_t>(most, own.at + own.size);
-            done.push_back(k);
+            std::size_t at = done.size();
+            while (at > 0 && lives_[done[at - 1]].at > own.at) --at;
+            done.insert(done.begin() + static_cast<std::ptrdiff_t>(at), k);
         }
         return most;
     }
@@ -256,7 +261,7 @@ private:
     int features_;
     std::span<const std::uint8_t> first_writer_;
     int end_;
-    std::size_t sources_;
+    Plan::Index of_;
     Vec<Life> lives_;
 };
 

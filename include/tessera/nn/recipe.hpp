@@ -78,19 +78,20 @@ public:
     }
 
 protected:
-    // f() adds element `number` of a recipe, whose parameters have `name` in theirs, if there is one.
-    template <class F>
-    constexpr int inside(std::size_t number, std::string_view name, const F& f) {
+    // What is added from here on is element `number` of a recipe, whose parameters have `name` in theirs, if there is
+    // one. Returns what to leave it with.
+    constexpr Name enter(std::size_t number, std::string_view name) {
         const Name before = prefix_;
         path_.enter(number);
         if (!name.empty()) {
             prefix_.append(name);
             prefix_.append(".");
         }
-        const int v = f();
+        return before;
+    }
+    constexpr void leave(const Name& before) {
         prefix_ = before;
         path_.leave();
-        return v;
     }
 
     Path path_{};
@@ -124,15 +125,15 @@ constexpr void name_parts(std::span<Segment> all) {
     }
 }
 
-constexpr Spec spec_of(const auto& layer, std::span<const int> from, const auto& shapes, const Path& path,
-                       bool* misfit = nullptr) {
+// Of a layer that reads these values, before it says anything itself.
+constexpr Spec spec_before(std::span<const int> from, std::span<const Shape> shapes, const Path& path,
+                           bool* misfit = nullptr) {
     Spec s;
     s.misfit = misfit;
     if (from.size() > Spec::most_inputs) throw ConfigError("nn: a layer reads at most 4 values");
     s.inputs = from.size();
     for (std::size_t k = 0; k < from.size(); ++k) s.in[k] = shapes[static_cast<std::size_t>(from[k])];
     s.path = path;
-    layer.infer(s);
     return s;
 }
 
@@ -148,12 +149,15 @@ public:
 
     constexpr int put(const auto& layer, std::span<const int> from, Tie* tie = nullptr) {
         if (misfit_ && *misfit_) return 0;
-        const Spec s = detail::spec_of(layer, from, shapes_, path_, misfit_);
+        Spec s = detail::spec_before(from, shapes_, path_, misfit_);
+        layer.infer(s);
         if (misfit_ && *misfit_) return 0;
         if (count_ == shapes_.size()) throw ConfigError("nn: at most 1023 layers are counted in a constant expression");
         flops += s.flops;
         apart = apart && s.apart;
         bytes = bytes || s.reads_bytes;
+        large = large || s.parameters >= kernels::least_packed_factor ||
+                (s.parameters > 0 && (!s.affine || s.out.size() >= kernels::least_packed_rows));
         for (std::size_t k = 0; k < s.inputs; ++k) sequences = sequences || s.in[k].rank == 2;
         shapes_[count_] = s.out;
         if (tie && tie->at != Tie::none) return static_cast<int>(count_++);
@@ -175,11 +179,17 @@ public:
     template <class L>
     constexpr int element(std::size_t number, std::string_view name, const L& layer, int v) {
         if (depth() == 0) last_input = v;
-        return inside(number, name, [&] { return (*this)(layer, v); });
+        const Name before = enter(number, name);
+        const int out = (*this)(layer, v);
+        leave(before);
+        return out;
     }
     template <class L>
     constexpr int part(std::size_t number, std::string_view name, const L& layer, int v) {
-        return inside(number, name, [&] { return (*this)(layer, v); });
+        const Name before = enter(number, name);
+        const int out = (*this)(layer, v);
+        leave(before);
+        return out;
     }
     constexpr std::size_t mark() const { return segment_count; }
     // f(segment, whether it is of the last layer) for the segments since the mark
@@ -198,6 +208,7 @@ public:
     int last_input = 0;
     bool apart = true;  // no example meets another
     bool sequences = false, bytes = false;  // some layer reads them
+    bool large = false;  // some product may be large enough for kernels/packed.hpp
 
 private:
     bool* misfit_ = nullptr;

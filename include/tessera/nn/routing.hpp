@@ -44,10 +44,7 @@ public:
         if (kept) kept->holds = true;
     }
     R* outputs() const { return walk_.outputs(main_); }
-    template <class Loss>
-    double loss(const Loss& f) const {
-        return walk_.loss(main_, f);
-    }
+    double loss(LossAt<R> f) const { return walk_.loss(main_, f); }
     // Null: not wanted.
     void backward(R* dw_g, R* dw_l) const {
         const Begun begun_g(graph_), begun_l(graph_);

@@ -58,6 +58,9 @@ inline std::string clients_csv(const RunRecord& run) {
     const bool words = std::ranges::any_of(run.per_client, [](const auto& c) {
         return std::isfinite(c.in_vocabulary_global) || std::isfinite(c.in_vocabulary_personal);
     });
+    const bool spoken = std::ranges::any_of(run.per_client, [](const auto& c) {
+        return std::isfinite(c.word_error_rate_global) || std::isfinite(c.word_error_rate_personal);
+    });
     for (const auto& client : run.per_client) classes = std::max(classes, client.labels.size());
     std::string out;
     {
@@ -70,6 +73,7 @@ inline std::string clients_csv(const RunRecord& run) {
             row << name;
         if (real) row << "r2_global" << "r2_personal";
         if (words) row << "in_vocabulary_global" << "in_vocabulary_personal";
+        if (spoken) row << "word_error_rate_global" << "word_error_rate_personal";
         for (std::size_t c = 0; c < classes; ++c) row << "label_" + detail::class_called(run, c);
     }
     for (const auto& client : run.per_client) {
@@ -81,6 +85,7 @@ inline std::string clients_csv(const RunRecord& run) {
             << client.train_accuracy_personal;
         if (real) row << client.r2_global << client.r2_personal;
         if (words) row << client.in_vocabulary_global << client.in_vocabulary_personal;
+        if (spoken) row << client.word_error_rate_global << client.word_error_rate_personal;
         for (std::size_t c = 0; c < classes; ++c) row << (c < client.labels.size() ? client.labels[c] : 0);
     }
     return out;

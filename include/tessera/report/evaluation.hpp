@@ -38,12 +38,25 @@ enum class Whom : std::uint8_t { sampled, all, unseen };
 enum class Average : std::uint8_t { unweighted, pooled };
 // perplexity: exp(mean loss), of each client or of all labels. in_vocabulary: accuracy over the labels that are words,
 // so without unknown ones, begins and ends (FedAlt's accuracy on text). ece: expected calibration error
-// (analysis/calibration.hpp). gradient_norm: length of the gradient of the common objective, at the global model.
-enum class Metric : std::uint8_t { accuracy, loss, auc, r2, perplexity, in_vocabulary, ece, gradient_norm };
+// (analysis/calibration.hpp). word_error_rate: words to change, leave out or put in over words meant, more than 1 being
+// possible; of labels without a place (nn/ctc.hpp), whatever they stand for. gradient_norm: length of the gradient of
+// the common objective, at the global model.
+enum class Metric : std::uint8_t {
+    accuracy,
+    loss,
+    auc,
+    r2,
+    perplexity,
+    in_vocabulary,
+    ece,
+    word_error_rate,
+    gradient_norm
+};
 
 // Shown in per cent.
 constexpr bool is_share(Metric m) {
-    return m == Metric::accuracy || m == Metric::auc || m == Metric::in_vocabulary || m == Metric::ece;
+    return m == Metric::accuracy || m == Metric::auc || m == Metric::in_vocabulary || m == Metric::ece ||
+           m == Metric::word_error_rate;
 }
 
 namespace detail {
@@ -53,8 +66,9 @@ constexpr std::array<Word, 2> words(When) { return {"before", "after"}; }
 constexpr std::array<Word, 3> words(SplitOf) { return {"test", "train", "validation"}; }
 constexpr std::array<Word, 3> words(Whom) { return {"sampled", "all", "unseen"}; }
 constexpr std::array<Word, 2> words(Average) { return {"unweighted", "pooled"}; }
-constexpr std::array<Word, 8> words(Metric) {
-    return {"accuracy", "loss", "auc", "r2", "perplexity", "in_vocabulary", "ece", "gradient_norm"};
+constexpr std::array<Word, 9> words(Metric) {
+    return {"accuracy", "loss", "auc", "r2", "perplexity", "in_vocabulary", "ece", "word_error_rate",
+            "gradient_norm"};
 }
 }  // namespace detail
 
@@ -217,6 +231,7 @@ struct ClientCount {
     Fit fit{};          // of real targets, which have no accuracy: what R2 is made of
     double correct_words = 0;  // of the labels that are words of a vocabulary
     std::size_t words = 0;
+    std::size_t edits = 0, meant = 0;  // of labels without a place
 
     bool real() const { return fit.examples > 0; }
     void add(const ClientCount& more) {
@@ -226,6 +241,8 @@ struct ClientCount {
         fit.add(more.fit);
         correct_words += more.correct_words;
         words += more.words;
+        edits += more.edits;
+        meant += more.meant;
     }
 };
 
@@ -256,10 +273,11 @@ protected:
 
     ClientCounts(On on, Pick pick, std::string stage, std::vector<ClientCount> counts)
         : on_(std::move(on)), pick_(pick), stage_(std::move(stage)), counts_(std::move(counts)) {
-        const auto number = [](const ClientCount& count) { return count.client; };
-        std::ranges::sort(counts_, {}, number);
-        tessera::detail::require(std::ranges::adjacent_find(counts_, {}, number) == counts_.end(),
-                                 "evaluation: a client is counted twice");
+        std::sort(counts_.begin(), counts_.end(),
+                  [](const ClientCount& a, const ClientCount& b) { return a.client < b.client; });
+        for (std::size_t k = 1; k < counts_.size(); ++k)
+            tessera::detail::require(counts_[k].client != counts_[k - 1].client,
+                                     "evaluation: a client is counted twice");
         std::erase_if(counts_, [](const ClientCount& count) { return count.n == 0; });
         for (const auto& count : counts_)
             tessera::detail::require(count.correct >= 0 && count.correct <= static_cast<double>(count.n),
@@ -295,17 +313,19 @@ protected:
         for (double& value : each) value = std::exp(value);
         return spread(each).mean;
     }
-    // Over clients with such labels, or of all such labels together.
-    double mean_in_vocabulary(Average how) const {
+    // Of what not every label is: over clients that have some, or of all together.
+    template <class Part>
+    double mean_of_some(Average how, Part ClientCount::*part, std::size_t ClientCount::*whole) const {
         std::vector<double> each;
-        double right = 0, all = 0;
+        double parts = 0, all = 0;
         for (const auto& count : counts_) {
-            if (count.words == 0) continue;
-            right += count.correct_words;
-            all += static_cast<double>(count.words);
-            each.push_back(count.correct_words / static_cast<double>(count.words));
+            if (count.*whole == 0) continue;
+            const auto n = static_cast<double>(count.*whole), has = static_cast<double>(count.*part);
+            parts += has;
+            all += n;
+            each.push_back(has / n);
         }
-        return each.empty() ? absent : how == Average::pooled ? right / all : spread(each).mean;
+        return each.empty() ? absent : how == Average::pooled ? parts / all : spread(each).mean;
     }
 
     On on_;
@@ -313,6 +333,22 @@ protected:
     std::string stage_;
     std::vector<ClientCount> counts_;
 };
+
+// One number, with the tags that are in a type and those that are not.
+template <Which W, When T, SplitOf S, Whom P>
+Evaluation evaluation_of(const On& on, const Pick& pick, const std::string& stage, Average how, Metric metric,
+                         double value) {
+    return {.model = W,
+            .when = T,
+            .on = on,
+            .split = S,
+            .clients = P,
+            .pick = pick,
+            .average = how,
+            .metric = metric,
+            .stage = stage,
+            .value = value};
+}
 
 // Results of one model per client (or of one model on every client's data), in order of client number, so the
 // averages have the same bits in whatever order the clients arrived.
@@ -335,21 +371,17 @@ public:
     }
     // Absent where labels are no words.
     Evaluation in_vocabulary(Average how) const {
-        return tagged(how, Metric::in_vocabulary, mean_in_vocabulary(how));
+        return tagged(how, Metric::in_vocabulary,
+                      mean_of_some(how, &ClientCount::correct_words, &ClientCount::words));
+    }
+    // Absent where labels have their places.
+    Evaluation word_error_rate(Average how) const {
+        return tagged(how, Metric::word_error_rate, mean_of_some(how, &ClientCount::edits, &ClientCount::meant));
     }
 
 private:
     Evaluation tagged(Average how, Metric metric, double value) const {
-        return {.model = W,
-                .when = T,
-                .on = on_,
-                .split = S,
-                .clients = P,
-                .pick = pick_,
-                .average = how,
-                .metric = metric,
-                .stage = stage_,
-                .value = value};
+        return evaluation_of<W, T, S, P>(on_, pick_, stage_, how, metric, value);
     }
 };
 

@@ -165,7 +165,9 @@ inline void write(JsonWriter& json, const ClientRecord& client) {
         for (const auto& [name, value] : {std::pair{"r2_global", client.r2_global},
                                           {"r2_personal", client.r2_personal},
                                           {"in_vocabulary_global", client.in_vocabulary_global},
-                                          {"in_vocabulary_personal", client.in_vocabulary_personal}})
+                                          {"in_vocabulary_personal", client.in_vocabulary_personal},
+                                          {"word_error_rate_global", client.word_error_rate_global},
+                                          {"word_error_rate_personal", client.word_error_rate_personal}})
             if (std::isfinite(value)) json.member(name, value);
         json.key("labels").array([&] {
             for (const std::size_t count : client.labels) json.value(count);

@@ -75,6 +75,7 @@ struct ClientRecord {
     double r2_global = absent, r2_personal = absent;  // instead of accuracies, where targets are real
     // Accuracies over words, where labels are text.
     double in_vocabulary_global = absent, in_vocabulary_personal = absent;
+    double word_error_rate_global = absent, word_error_rate_personal = absent;  // where labels have no places
     std::vector<std::size_t> labels{};  // training examples per class, when the task has classes
     std::string hits_global{}, hits_personal{};  // '1' right, '0' wrong for each test example, when they were asked for
     std::string name{};                          // of a client that has one
@@ -142,6 +143,9 @@ void fill(std::vector<ClientRecord>& rows, const PerClient<W, T, S, P>& result) 
             if (count.words > 0)
                 (W == Which::global ? row->in_vocabulary_global : row->in_vocabulary_personal) =
                     count.correct_words / static_cast<double>(count.words);
+            if (count.meant > 0)
+                (W == Which::global ? row->word_error_rate_global : row->word_error_rate_personal) =
+                    static_cast<double>(count.edits) / static_cast<double>(count.meant);
         }
     }
 }

@@ -50,7 +50,7 @@ report::ClientCount score(Id id, Predictor<R> predict, const Examples& examples,
     for_each_answer<R>(predict, examples, ids, outputs,
                        [&](std::size_t, const Batch<R>& batch, In<R> rows) { worth(batch, rows, all); });
     return {.client = id, .correct = all.right, .loss_sum = all.loss, .n = all.counted, .fit = std::move(all.fit),
-            .correct_words = all.right_words, .words = all.words};
+            .correct_words = all.right_words, .words = all.words, .edits = all.edits, .meant = all.meant};
 }
 // By the loss of the model.
 template <class M>

@@ -123,7 +123,7 @@ void write_checkpoint(const std::string& path, const Federation<Me, M>& run, con
     put(out, checkpoint_magic);
     put(out, checkpoint_version);
     put(out, run.shape());
-    put(out, detail::identity_of(run, configuration));
+    put(out, run.ranks().of_first([&] { return detail::identity_of(run, configuration); }));  // who reads all rows
     put(out, notes);
     run.save(out);
     put(out, crc32c(out));
@@ -156,7 +156,8 @@ Bytes read_checkpoint(const std::string& path, Federation<Me, M>& run, const std
         get(in, shape);
         if (shape != run.shape()) throw WireError("the checkpoint is of another method, model or number of clients");
         get(in, written_for);
-        if (const auto identity = detail::identity_of(run, configuration); written_for != identity)
+        if (const auto identity = run.ranks().of_first([&] { return detail::identity_of(run, configuration); });
+            written_for != identity)
             throw WireError("the checkpoint is of a run " + detail::how_another(written_for, identity));
         get(in, notes);
         run.restore(in);

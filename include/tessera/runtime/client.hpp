@@ -2,7 +2,7 @@
 // One client of one method: its data, what it keeps between visits, and its end of the wire.
 //
 // The simulator makes these on the fly around stored states; a device keeps one and feeds it bytes. A server is not
-// trusted with the client's memory: what it sends is judged before anything reads it (contracts/judge.hpp). Nor is it
+// trusted with the client's memory: what it sends is judged before anything reads it (runtime/judge.hpp). Nor is it
 // trusted with time: a round older than the last one is refused, and the last one again gets the same answer, if it is
 // the same question. What is remembered for that is no part of the state.
 #pragma once
@@ -15,7 +15,6 @@
 #include <type_traits>
 #include <utility>
 
-#include <tessera/contracts/judge.hpp>
 #include <tessera/core/batch.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/client_data.hpp>
@@ -23,6 +22,7 @@
 #include <tessera/core/hash.hpp>
 #include <tessera/core/reflect.hpp>
 #include <tessera/io/message.hpp>
+#include <tessera/runtime/judge.hpp>
 #include <tessera/runtime/setup.hpp>
 
 namespace tessera {

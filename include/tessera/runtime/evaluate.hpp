@@ -184,7 +184,7 @@ template <class R>
 struct Rankings {
     std::size_t outputs;
     std::vector<double> scores{};
-    std::vector<std::uint8_t> marks{};
+    std::vector<std::uint8_t> in_class{};
 
     void add(Predictor<R> predict, const Examples& examples, std::span<const Index> ids) {
         require(examples.labels || examples.multi_hot, "evaluate_auc: these examples have targets, not classes");
@@ -194,12 +194,12 @@ struct Rankings {
             for (std::size_t i = 0; i < rows.size(); ++i) {
                 const std::size_t row = i / outputs, c = i % outputs;
                 scores.push_back(static_cast<double>(rows[i]));
-                marks.push_back(examples.multi_hot ? batch.in_class(row, c) : batch.label(row) == c);
+                in_class.push_back(examples.multi_hot ? batch.in_class(row, c) : batch.label(row) == c);
             }
         });
     }
     report::analysis::ClientAuc of(Id client) const {
-        return {client, report::analysis::macro_auc(scores, marks, outputs), scores.size() / outputs};
+        return {client, report::analysis::macro_auc(scores, in_class, outputs), scores.size() / outputs};
     }
 };
 

@@ -34,6 +34,7 @@
 #include <tessera/runtime/round_report.hpp>
 #include <tessera/runtime/server.hpp>
 #include <tessera/runtime/store.hpp>
+#include <tessera/runtime/store_parts.hpp>
 #include <tessera/runtime/visit.hpp>
 
 namespace tessera {
@@ -90,28 +91,29 @@ public:
         detail::validate_all(executor);
         const double begin = clock_seconds();
         const Arena::Use use(*arena_);
-        const Participation drawn = cohort_of(sampler);
+        const Participation drawn = participation_of(sampler);
         guest_.reset();
         const Plan plan = ranks_.of_first([&] { return sampler.plan(plan_key(drawn), server_.round(), candidates_); });
-        const auto shares = Shares::of(ranks_, plan, data_);
-        prepare_workers(executor.concurrency());
+        const auto shares = on_ranks_.shares ? on_ranks_.shares(ranks_, plan, data_) : std::nullopt;
+        prepared(executor.concurrency());
 
         RoundReport report{.round = server_.round()};
         if (mirrors_) throw ConfigError("a federation that mirrors another has no rounds of its own");
-        if (store_.outside()) store_.outside()->begin();
+        if (store_.outside()) ranks_.agree(ranks_.attempt([&] { store_.outside()->begin(); }));
         server_.open_round(plan, drawn, shares ? &*shares : nullptr);
         Vec<Visit> visits(plan.size());
-        if (shares) detail::lend_states(*shares, plan, store_, visits);
         const auto order = detail::seats_in_order(plan, shares, data_, executor.concurrency());
-        bool together = false;  // what is thrown is thrown on all ranks
+        bool together = true;  // what is thrown is thrown on all ranks
         try {
+            if (shares) (this->*on_ranks_.lend)(*shares, plan, visits);
+            together = false;
             const auto failed = ranks_.attempt([&] {
                 executor.for_each(order.size(), [&](std::size_t task, std::size_t worker) {
                     const Arena::Use inside(workers_[worker]->arena);
                     visit(plan[order[task]], visits[order[task]], workers_[worker]->workspace);
                 });
             });
-            if (shares) detail::bring_home(*shares, !settings().stateless || detail::keeps_spent<Me>, visits);
+            if (shares) on_ranks_.bring_home(*shares, !settings().stateless || detail::keeps_spent<Me>, visits);
             together = true;
             ranks_.agree(failed);
             stop_if_nobody_can_go_on(plan, visits);
@@ -125,14 +127,18 @@ public:
             };
             CrewBy crew(executor.concurrency(), pieces);
             report.outcome = server_.close_round(&crew, [&](const Outcome& outcome) {
-                if (store_.outside()) write_states(plan, visits, outcome);
+                if (!store_.outside()) return;
+                const auto unwritten = ranks_.attempt([&] { write_states(plan, shares, visits, outcome); });
+                together = true;
+                ranks_.agree(unwritten);
+                store_.committed();
             });
         } catch (...) {
             server_.abandon_round();
             if (store_.outside()) store_.outside()->abandon();
             for (std::size_t i = 0; i < plan.size(); ++i)
                 if (visits[i].counted.sent && lives_here(plan[i].client)) keep_spent(plan[i].client, visits[i].state);
-            write_held();
+            store_.write_held(server_.round());
             if (together) everywhere_ = ranks_.sum(store_.fingerprint());
             throw;
         }
@@ -159,18 +165,18 @@ public:
     }
 
     // From now on messages go through their bytes and back; the results do not change.
-    void over_the_wire(bool yes = true) { wire_ = yes; }
+    void over_the_wire(bool yes = true) { exchange_ = yes ? &Federation::exchange_bytes : &Federation::exchange; }
 
     // From now on clients' states rest in a store outside this process's memory (store/log.hpp); the results do not
-    // change. Before round one, or before a restore. IoError if the store cannot be opened.
+    // change. Before round one, or before a restore; of several ranks, all call it. IoError if it cannot be opened.
     template <class Keep>
     void keep_in(const Keep& policy) {
         static_assert(StorePolicy<Keep>,
                       "tessera::Store: a policy must have `std::unique_ptr<Store> open(std::size_t clients) const`");
         detail::require(server_.round() == 0 && !store_.outside(),
                         "a federation is told once where its clients' states rest, and before its first round");
-        require_one_process(!ranks_.several());
-        store_.keep_in(policy.open(size()));
+        parts_ = detail::StoreParts(policy, size(), ranks_);
+        store_.keep_in(parts_.open(ranks_));
     }
     // Shows the state of another federation of the same clients and model as it stands now, for example to serve it
     // with other settings; what that one keeps in a store is read there. It has no rounds of its own any more.
@@ -179,6 +185,7 @@ public:
                         "a federation can mirror only one of the same clients and model");
         server_.restore(other.server_.state(), other.server_.round());
         store_ = other.store_;
+        parts_ = other.parts_;
         ranks_ = other.ranks_;
         everywhere_ = other.everywhere_;
         mirrors_ = true;
@@ -189,8 +196,11 @@ public:
     void spread_over(std::shared_ptr<Place> place) {
         detail::require(server_.round() == 0 && !ranks_.several(),
                         "a federation is told once over which ranks it stands, before its first round");
-        require_one_process(!store_.outside());
+        detail::require(!store_.outside(),
+                        "a federation is told its ranks before it is told where clients' states rest");
         ranks_ = Ranks(std::move(place));
+        on_ranks_ = {&Shares::of, &Federation::lend_states, &detail::bring_home<ClientState>};
+        server_.may_meet();
         ranks_.require_same(shape(), setup_->initial, data_);
     }
     const Ranks& ranks() const { return ranks_; }
@@ -200,7 +210,11 @@ public:
     void bring(Id k) const {
         if (!ranks_.several()) return;
         guest_.reset();
-        const auto all = ranks_.place().gather_all(lives_here(k) ? detail::encoded(client(k)) : Bytes{});
+        Bytes mine;
+        ranks_.agree(ranks_.attempt([&] {
+            if (lives_here(k)) mine = detail::encoded(client(k));
+        }));
+        const auto all = ranks_.place().gather_all(mine);
         guest_.emplace(k, decode<ClientState>(all[ranks_.home_of(data_[k].key)]));
     }
 
@@ -247,15 +261,10 @@ public:
     void save(Bytes& out) const {
         put(out, static_cast<std::uint64_t>(server_.round()));
         put(out, server_.state());
-        if (Store* const outside = store_.outside()) {
-            if (store_.holds_some()) throw Error("what clients have spent could not be written; free some room first");
-            put(out, in_a_store);
-            return outside->save(out);
-        }
-        detail::put_states(out, ranks_, store_);
+        store_.outside() ? parts_.save(out, store_, ranks_) : detail::put_states(out, ranks_, store_);
     }
     void saved() const {
-        if (store_.outside()) store_.outside()->saved();
+        if (store_.outside()) parts_.saved(*store_.outside(), ranks_);
     }
     // WireError or IoError if the bytes cannot be a state that this method left on this model and these clients;
     // nothing has then changed. States that were in memory move into the store, if there is one.
@@ -269,12 +278,11 @@ public:
             throw WireError("the server's state cannot be one that this method left on this model: its lengths or its "
                             "numbers are wrong");
         get(in, kept);
-        if (kept == in_a_store) {
-            if (!store_.outside()) throw WireError("its clients' states rest in a store; tell the run in which one");
-            store_.outside()->restore(in);
-        } else {
-            restore_clients(in, kept, round);
-        }
+        if (kept == detail::in_a_store || kept == detail::in_parts)
+            store_ = parts_.restore(
+                in, kept, round, store_, ranks_, [&](Id k) { return lives_here(k); },
+                [&](Id k, const ClientState& state) { return keeps(k, state, prepared(1)[0]->workspace); });
+        else restore_clients(in, kept, round);
         server_.restore(std::move(server), static_cast<std::size_t>(round));
         everywhere_ = ranks_.sum(store_.fingerprint());
     }
@@ -289,8 +297,6 @@ public:
     }
 
 private:
-    static constexpr std::uint64_t in_a_store = ~std::uint64_t{};  // where the number of clients stands otherwise
-
     using Visit = detail::Visit<ClientState>;
     struct Worker {
         explicit Worker(Arena& parent) : arena(parent) {}
@@ -298,11 +304,9 @@ private:
         Workspace<R> workspace;
     };
 
-    static void require_one_process(bool holds) {
-        detail::require(holds, "a store on disk is of one process; keep the states of several ranks in memory");
-    }
-    void prepare_workers(std::size_t count) {
+    auto& prepared(std::size_t count) {
         while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>(*arena_));
+        return workers_;
     }
 
     // Who comes into a cohort that counts on secrecy must not follow from the seed, which stands in reports.
@@ -318,15 +322,11 @@ private:
             throw Error("client " + std::to_string(k) + " lives on another rank; Federation::bring brings its state");
         auto state = store_[k];
         if (store_.outside() && store_.visited(k) && !keeps(k, state, workspace))
-            throw IoError(store_.outside()->where(), not_left_by_this_method(k));
+            throw IoError(store_.outside()->where(), detail::not_left_by_this_method(k));
         return state;
     }
     bool keeps(Id k, const ClientState& state, Workspace<R>& workspace) const {
         return Client<Me, M>(*setup_, k, data_[k]).keeps(state, workspace);
-    }
-    static std::string not_left_by_this_method(Id k) {
-        return "the state of client " + std::to_string(k) +
-               " cannot be one that this method left on this model: its lengths or its numbers are wrong";
     }
     void restore_clients(Reader& in, std::uint64_t kept, std::uint64_t round) {
         std::vector<std::pair<Id, ClientState>> clients;
@@ -338,15 +338,19 @@ private:
             if (!clients.empty() && k <= clients.back().first) throw WireError("the state's clients are out of order");
             ClientState state{};
             get(in, state);
-            if (!keeps(k, state, workspace)) throw WireError(not_left_by_this_method(k));
+            if (!keeps(k, state, workspace)) throw WireError(detail::not_left_by_this_method(k));
             clients.emplace_back(k, std::move(state));
         }
         if (in.left() > 0) throw WireError("bytes follow the end of the state");
         if (store_.outside()) {
-            store_.outside()->begin();
-            Vec<Staged> all;
-            for (const auto& [k, state] : clients) all.push_back(store_.stage(k, state));
-            return store_.commit(round, all);
+            ranks_.agree(ranks_.attempt([&] {
+                store_.outside()->begin();
+                Vec<Staged> all;
+                for (const auto& [k, state] : clients)
+                    if (lives_here(k)) all.push_back(store_.stage(k, state));
+                store_.commit(round, all);
+            }));
+            return store_.committed();
         }
         store_.clear();
         for (auto& [k, state] : clients)
@@ -358,7 +362,7 @@ private:
                              visit.guest ? std::move(visit.state) : state_of(seat.client, workspace));
         try {
             if (!detail::over_budget(setup_->method, client.state(), seat.client))
-                exchange(seat, client, visit, workspace);
+                (this->*exchange_)(seat, client, visit, workspace), visit.counted.tally = workspace.tally;
         } catch (const BudgetError&) {  // nothing was sent, and what was received was for nothing
         } catch (...) {
             visit.state = client.take_state();
@@ -367,34 +371,41 @@ private:
         const auto& counted = visit.counted;
         if (!counted.sent) server_.excuse(seat.client);
         visit.state = client.take_state();
-        if (!store_.outside() || settings().stateless || (counted.sent && !counted.sound)) return;
+        if (!store_.outside() || visit.guest || settings().stateless || (counted.sent && !counted.sound)) return;
         visit.staged = store_.stage(seat.client, visit.state);
         if constexpr (!detail::keeps_spent<Me>) visit.state = {};  // so memory holds those under way, not the cohort
     }
     void exchange(const Seat& seat, Client<Me, M>& client, Visit& visit, Workspace<R>& workspace) {
         auto& counted = visit.counted;
+        auto down = begin_exchange(seat, counted, workspace);
+        auto up = client.visit(std::move(down), server_.round(), workspace);
+        counted.sent = true;
+        counted.bytes_up = detail::framed(up);
+        counted.formula_up = formula_bytes(up);
+        const auto verdict =
+            seat.merged ? server_.accept(seat.client, std::move(up), client.sound()) : Verdict::accepted;
+        counted.sound = verdict == Verdict::accepted && client.sound();
+    }
+    void exchange_bytes(const Seat& seat, Client<Me, M>& client, Visit& visit, Workspace<R>& workspace) {
+        auto& counted = visit.counted;
+        begin_exchange(seat, counted, workspace);
+        const Bytes up = client.visit(server_.download(seat.client), workspace);
+        counted.sent = true;
+        counted.bytes_up = detail::nothing_travels<Upload> ? 0 : up.size();
+        counted.formula_up = formula_bytes(
+            io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload, setup_->initial.size()));
+        const auto verdict = seat.merged ? server_.receive(seat.client, up) : Verdict::accepted;
+        counted.sound = verdict == Verdict::accepted && client.sound();
+    }
+    void lend_states(const Shares& shares, const Plan& plan, Vec<Visit>& visits) {
+        detail::lend_states(shares, plan, store_, visits, [&](Id k) { return state_of(k, workers_[0]->workspace); });
+    }
+    auto begin_exchange(const Seat& seat, detail::Counted& counted, Workspace<R>& workspace) {
         workspace.tally = {};
         auto down = server_.send(seat.client);
         counted.bytes_down = detail::framed(down);
         counted.formula_down = formula_bytes(down);
-        if (wire_) {
-            const Bytes up = client.visit(server_.download(seat.client), workspace);
-            counted.sent = true;
-            counted.bytes_up = detail::nothing_travels<Upload> ? 0 : up.size();
-            counted.formula_up = formula_bytes(io::decode_payload<Upload>(io::decode_frame(up), io::Kind::upload,
-                                                                        setup_->initial.size()));
-            const auto verdict = seat.merged ? server_.receive(seat.client, up) : Verdict::accepted;
-            counted.sound = verdict == Verdict::accepted && client.sound();
-        } else {
-            auto up = client.visit(std::move(down), server_.round(), workspace);
-            counted.sent = true;
-            counted.bytes_up = detail::framed(up);
-            counted.formula_up = formula_bytes(up);
-            const auto verdict =
-                seat.merged ? server_.accept(seat.client, std::move(up), client.sound()) : Verdict::accepted;
-            counted.sound = verdict == Verdict::accepted && client.sound();
-        }
-        counted.tally = workspace.tally;
+        return down;
     }
     // Budgets end one by one, and rounds go on with those who have something left, until nobody has.
     void stop_if_nobody_can_go_on(const Plan& plan, const Vec<Visit>& visits) const {
@@ -408,7 +419,9 @@ private:
             return !asked[c.client] && lives_here(c.client) &&
                    !detail::over_budget(setup_->method, client(c.client), c.client);
         };
-        if (ranks_.any(std::ranges::any_of(candidates_, can_go_on))) return;
+        bool someone = false;
+        ranks_.agree(ranks_.attempt([&] { someone = std::any_of(candidates_.begin(), candidates_.end(), can_go_on); }));
+        if (ranks_.any(someone)) return;
         Vec<Overdraft> refused(plan.size());  // of the last seat, from where its client lives
         bool over = false;
         if (lives_here(last))
@@ -429,27 +442,20 @@ private:
             else store_.commit(client, spent_of(client, after));
         }
     }
-    // A disk without room is why a round fails, and no reason to forget what its clients have spent: that waits.
-    void write_held() {
-        if (!store_.outside() || !store_.holds_some()) return;
-        try {
-            Vec<Staged> nobody;
-            store_.commit(server_.round(), nobody);
-        } catch (const Error&) {
-            store_.outside()->abandon();
-        }
-    }
 
     bool counts(const Visit& v, const Outcome& outcome) const {
         return !v.counted.sent || (v.counted.sound && outcome.counted);
     }
-    // The last thing of a round that can fail.
-    void write_states(const Plan& plan, Vec<Visit>& visits, const Outcome& outcome) {
+    // The last thing of a round that can fail. What was trained elsewhere was not staged there.
+    void write_states(const Plan& plan, const std::optional<Shares>& shares, Vec<Visit>& visits,
+                      const Outcome& outcome) {
         Vec<Staged> counted;
         if (!settings().stateless)
             for (std::size_t i = 0; i < plan.size(); ++i) {
+                if (!lives_here(plan[i].client)) continue;
                 if (counts(visits[i], outcome)) {
-                    counted.push_back(visits[i].staged);
+                    const bool came = shares && shares->trainer[i] != shares->rank();
+                    counted.push_back(came ? store_.stage(plan[i].client, visits[i].state) : visits[i].staged);
                 } else if constexpr (detail::keeps_spent<Me>) {
                     auto after = visits[i].state;
                     counted.push_back(store_.stage(plan[i].client, spent_of(plan[i].client, after)));
@@ -479,12 +485,16 @@ private:
     std::unique_ptr<const Setup<Me, M>> setup_;
     Server<Me, M> server_;
     ClientStore<ClientState> store_;
+    mutable detail::StoreParts parts_{};
     Ranks ranks_;
     Fingerprint everywhere_{};  // of the states on all ranks
     mutable std::optional<std::pair<Id, ClientState>> guest_{};
     std::vector<Candidate> candidates_;
     std::vector<std::unique_ptr<Worker>> workers_;
-    bool wire_ = false, mirrors_ = false;
+    bool mirrors_ = false;
+    // By address, so that a program compiles what it asks for.
+    void (Federation::*exchange_)(const Seat&, Client<Me, M>&, Visit&, Workspace<R>&) = &Federation::exchange;
+    detail::OnRanks<Federation, ClientState> on_ranks_{};
 };
 
 }  // namespace tessera

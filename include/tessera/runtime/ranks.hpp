@@ -26,6 +26,7 @@
 #include <tessera/contracts/private.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/function_ref.hpp>
 #include <tessera/core/hash.hpp>
 #include <tessera/core/random.hpp>
 #include <tessera/data/dataset.hpp>
@@ -75,12 +76,104 @@ Bytes encoded(const T& value) {
 
 }  // namespace detail
 
+namespace detail {
+
+// What ranks do together. Behind virtual functions, so that only a program that stands on several compiles it.
+class Together {
+public:
+    virtual ~Together() = default;
+    // `make` on rank 0, `take` what it made on the others; what it throws is thrown on all.
+    virtual void first(FunctionRef<void(Bytes&)> make, FunctionRef<void(Reader&)> take) const = 0;
+    virtual void agree(const std::exception_ptr& failed) const = 0;
+    virtual bool any(bool here) const = 0;
+    virtual Fingerprint sum(Fingerprint here) const = 0;
+    virtual void share(std::size_t n, FunctionRef<bool(std::size_t)> lives, FunctionRef<void(std::size_t, Bytes&)> tell,
+                       FunctionRef<void(std::size_t, Reader&)> hear) const = 0;
+};
+
+class TogetherAt final : public Together {
+public:
+    explicit TogetherAt(Place& place) : place_(place) {}
+
+    void first(FunctionRef<void(Bytes&)> make, FunctionRef<void(Reader&)> take) const override {
+        Bytes all;
+        std::exception_ptr failed;
+        if (place_.rank() == 0) {
+            try {
+                put(all, Failure::Kind::none);
+                make(all);
+            } catch (...) {
+                failed = std::current_exception();
+                all.clear();
+                put(all, Failure::of(failed));
+            }
+        }
+        place_.broadcast(all);
+        if (failed) std::rethrow_exception(failed);
+        if (place_.rank() == 0) return;
+        Reader in(all);
+        Failure failure;
+        get(in, failure.kind);
+        if (failure.kind != Failure::Kind::none) {
+            get(in, failure.path);
+            get(in, failure.what);
+            failure.raise();
+        }
+        take(in);
+    }
+    void agree(const std::exception_ptr& failed) const override {
+        const auto all = place_.gather_all(encoded(failed ? Failure::of(failed) : Failure{}));
+        for (std::size_t r = 0; r < all.size(); ++r) {
+            const auto failure = decode<Failure>(all[r]);
+            if (failure.kind == Failure::Kind::none) continue;
+            if (r == place_.rank()) std::rethrow_exception(failed);
+            failure.raise();
+        }
+    }
+    bool any(bool here) const override {
+        bool found = false;
+        for (const auto& one : place_.gather_all(encoded(here))) found = decode<bool>(one) || found;
+        return found;
+    }
+    Fingerprint sum(Fingerprint here) const override {
+        Fingerprint all;
+        for (const auto& one : place_.gather_all(encoded(here))) all += decode<Fingerprint>(one);
+        return all;
+    }
+    void share(std::size_t n, FunctionRef<bool(std::size_t)> lives, FunctionRef<void(std::size_t, Bytes&)> tell,
+               FunctionRef<void(std::size_t, Reader&)> hear) const override {
+        Bytes mine;
+        for (std::size_t k = 0; k < n; ++k)
+            if (lives(k)) {
+                put(mine, static_cast<std::uint64_t>(k));
+                tell(k, mine);
+            }
+        const auto all = place_.gather_all(mine);
+        for (std::size_t r = 0; r < all.size(); ++r) {
+            if (r == place_.rank()) continue;
+            Reader in(all[r]);
+            while (in.left() > 0) {
+                std::uint64_t k = 0;
+                get(in, k);
+                hear(static_cast<std::size_t>(k), in);
+            }
+        }
+    }
+
+private:
+    Place& place_;
+};
+
+}  // namespace detail
+
 class Ranks {
 public:
     Ranks() = default;
-    explicit Ranks(std::shared_ptr<Place> place) : place_(std::move(place)) {}
+    explicit Ranks(std::shared_ptr<Place> place)
+        : place_(std::move(place)),
+          together_(place_ && place_->ranks() > 1 ? std::make_shared<detail::TogetherAt>(*place_) : nullptr) {}
 
-    bool several() const { return place_ && place_->ranks() > 1; }
+    bool several() const { return together_ != nullptr; }
     std::size_t count() const { return several() ? place_->ranks() : 1; }
     std::size_t rank() const { return several() ? place_->rank() : 0; }
     Place& place() const { return *place_; }
@@ -98,34 +191,14 @@ public:
     auto of_first(F&& f) const {
         using T = decltype(f());
         if (!several()) return f();
-        Bytes all;
-        std::optional<T> mine;
-        std::exception_ptr failed;
-        if (rank() == 0) {
-            try {
-                mine.emplace(f());
-                put(all, detail::Failure::Kind::none);
-                put(all, *mine);
-            } catch (...) {
-                failed = std::current_exception();
-                all.clear();
-                put(all, detail::Failure::of(failed));
-            }
-        }
-        place_->broadcast(all);
-        if (failed) std::rethrow_exception(failed);
-        if (mine) return std::move(*mine);
-        Reader in(all);
-        detail::Failure failure;
-        get(in, failure.kind);
-        if (failure.kind != detail::Failure::Kind::none) {
-            get(in, failure.path);
-            get(in, failure.what);
-            failure.raise();
-        }
-        T value{};
-        get(in, value);
-        return value;
+        std::optional<T> made;
+        together_->first(
+            [&](Bytes& to) {
+                made.emplace(f());
+                put(to, *made);
+            },
+            [&](Reader& in) { get(in, made.emplace()); });
+        return std::move(*made);
     }
 
     // f on rank 0 alone; what it throws there is thrown on all.
@@ -152,30 +225,13 @@ public:
         return nullptr;
     }
     void agree(const std::exception_ptr& failed) const {
-        if (!several()) return;
-        const auto all = place_->gather_all(detail::encoded(failed ? detail::Failure::of(failed) : detail::Failure{}));
-        for (std::size_t r = 0; r < all.size(); ++r) {
-            const auto failure = decode<detail::Failure>(all[r]);
-            if (failure.kind == detail::Failure::Kind::none) continue;
-            if (r == rank()) std::rethrow_exception(failed);
-            failure.raise();
-        }
+        if (several()) together_->agree(failed);
     }
 
     // Whether it holds on any rank.
-    bool any(bool here) const {
-        if (!several()) return here;
-        bool found = false;
-        for (const auto& one : place_->gather_all(detail::encoded(here))) found = decode<bool>(one) || found;
-        return found;
-    }
+    bool any(bool here) const { return several() ? together_->any(here) : here; }
     // The sum over the ranks, which has no order.
-    Fingerprint sum(Fingerprint here) const {
-        if (!several()) return here;
-        Fingerprint all;
-        for (const auto& one : place_->gather_all(detail::encoded(here))) all += decode<Fingerprint>(one);
-        return all;
-    }
+    Fingerprint sum(Fingerprint here) const { return several() ? together_->sum(here) : here; }
 
     // ConfigError unless all ranks have the same declarations, first parameters, clients and kernels.
     template <class Parameters>
@@ -201,28 +257,18 @@ public:
     void share(List& by_client, Lives&& lives) const {
         if (!several()) return;
         using T = typename List::value_type;
-        Bytes mine;
-        for (std::size_t k = 0; k < by_client.size(); ++k)
-            if (lives(k)) {
-                put(mine, static_cast<std::uint64_t>(k));
-                put(mine, static_cast<const T&>(by_client[k]));
-            }
-        const auto all = place_->gather_all(mine);
-        for (std::size_t r = 0; r < all.size(); ++r) {
-            if (r == rank()) continue;
-            Reader in(all[r]);
-            while (in.left() > 0) {
-                std::uint64_t k = 0;
+        together_->share(
+            by_client.size(), lives, [&](std::size_t k, Bytes& to) { put(to, static_cast<const T&>(by_client[k])); },
+            [&](std::size_t k, Reader& in) {
                 T value{};
-                get(in, k);
                 get(in, value);
-                by_client[static_cast<std::size_t>(k)] = std::move(value);
-            }
-        }
+                by_client[k] = std::move(value);
+            });
     }
 
 private:
     std::shared_ptr<Place> place_{};
+    std::shared_ptr<const detail::Together> together_{};
 };
 
 // Of one round on several ranks: by seat, where its client's state rests and who trains it.

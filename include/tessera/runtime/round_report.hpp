@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include <tessera/contracts/executor.hpp>
 #include <tessera/core/hash.hpp>
+#include <tessera/core/offers.hpp>
 #include <tessera/runtime/server.hpp>
 
 namespace tessera {
@@ -29,5 +31,14 @@ struct RoundReport {
     Fingerprint state{};
     std::vector<std::string> remarks{};  // of the executor: what there is to know about where the round ran
 };
+
+namespace detail {
+// What an executor has to say of the last round, if it is one that speaks.
+template <class E, class Sentences>
+void take_remarks(const E& executor, Sentences& to) {
+    static_assert(executor_is_spelt<E>());
+    if constexpr (offers_of<E>().has(offer::remarks)) to = executor.remarks();
+}
+}  // namespace detail
 
 }  // namespace tessera

@@ -25,7 +25,6 @@
 #include <string_view>
 #include <utility>
 
-#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/plan.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/client_data.hpp>
@@ -34,6 +33,7 @@
 #include <tessera/core/error.hpp>
 #include <tessera/io/message.hpp>
 #include <tessera/runtime/cohort.hpp>
+#include <tessera/runtime/judge.hpp>
 #include <tessera/runtime/ranks.hpp>
 #include <tessera/runtime/setup.hpp>
 
@@ -85,8 +85,8 @@ public:
     // Whether a state that came from outside may be this server's.
     bool holds(const State& state) const { return detail::holds_state<Me, R>(setup_->method, opened(), state); }
 
-    // `drawn` is cohort_of(sampler); what it leaves out is counted as if the worst were so. `shares`: of a round that
-    // several ranks take part in, each with a server of its own; it must last as long as the round.
+    // `drawn` is participation_of(sampler); what it leaves out is counted as if the worst were so. `shares`: of a round
+    // that several ranks take part in, each with a server of its own; it must last as long as the round.
     void open_round(const Plan& plan, const Participation& drawn = {}, const Shares* shares = nullptr) {
         const std::unique_lock hold(*gate_);
         forget_round();
@@ -100,12 +100,14 @@ public:
             seated_.push_back(seat.client);
         }
         seats_.assign(merged, Taken::waiting);
-        cohort_ = drawn;
+        participation_ = drawn;
         shares_ = shares;
         uploads_.resize(merged);
         begin_sum();
         open_ = true;
     }
+    // Before rounds with `shares`.
+    void may_meet() { meet_ = &Server::meet; }
     // Forgets an open round; the state was never touched.
     void abandon_round() {
         const std::unique_lock hold(*gate_);
@@ -161,7 +163,7 @@ public:
         if (!open_) throw Error("close_round: no round is open; open_round comes first");
         const FlushDenormals flush;
         const Crew::Use use(crew);
-        if (shares_) meet();
+        if (shares_) (this->*meet_)();
         Outcome result = outcome_;
         result.merged = result.verdicts[0];
         result.counted = quorate();
@@ -182,7 +184,7 @@ public:
     Context<M> context() const {
         auto at = setup_->context(aux_, 0, round_, workspace_);
         at.labelled = &labelled_;
-        at.cohort = cohort_;
+        at.participation = participation_;
         return at;
     }
 
@@ -371,8 +373,9 @@ private:
     Vec<std::uint32_t> position_of_;  // of every client; only those seated are touched in a round
     Vec<Id> seated_;
     Vec<Taken> seats_;  // of the merged clients, in the plan's order
-    Participation cohort_;
+    Participation participation_;
     const Shares* shares_ = nullptr;
+    void (Server::*meet_)() = nullptr;  // by address: only programs of several ranks compile it
     Vec<Merged> uploads_;
     Vec<std::uint32_t> arrived_;  // by group of neighbours, while they are added up as they come
     typename SumsOf<detail::merger_t<Me>, streams>::type sums_;

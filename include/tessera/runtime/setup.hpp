@@ -9,13 +9,14 @@
 #include <utility>
 
 #include <tessera/contracts/capabilities.hpp>
-#include <tessera/contracts/judge.hpp>
 #include <tessera/contracts/method.hpp>
 #include <tessera/contracts/policy.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/client_data.hpp>
 #include <tessera/core/error.hpp>
+#include <tessera/core/random.hpp>
 #include <tessera/core/reflect.hpp>
+#include <tessera/runtime/judge.hpp>
 
 namespace tessera {
 
@@ -140,6 +141,15 @@ void accept(const M& model, const Examples& examples, [[maybe_unused]] bool labe
     if constexpr (JudgingModel<M>) model.accepts(examples, labelled);
 }
 
+// Of whatever policy counts on nobody's knowing who was drawn, the key that plans are drawn with.
+template <class Me>
+Key plan_key(const Me& method, Key key) {
+    Key drawn = key;
+    for_each_policy(method, [&]<class P>(const P& policy) {
+        if constexpr (offers_of<P>().has(offer::cohort_key)) drawn = policy.cohort_key(key);
+    });
+    return drawn;
+}
 }  // namespace detail
 
 // Must outlive the endpoints made from it.

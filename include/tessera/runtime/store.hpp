@@ -86,11 +86,25 @@ public:
                              [&, k = client](const Staged& s) { return s.client == k; }))
                 counted.push_back(stage(client, state));
         outside_->commit(round, counted);
+    }
+    void committed() {
+        outside_->committed();
         unsaved_.clear();
     }
     // A state that must not be lost, where the store cannot take it now.
     void hold(Id client, State state) { unsaved_[client] = std::move(state); }
     bool holds_some() const { return !unsaved_.empty(); }
+    // A disk without room is why a round fails, and no reason to forget what its clients have spent: that waits.
+    void write_held(std::uint64_t round) {
+        if (!outside_ || !holds_some()) return;
+        try {
+            Vec<Staged> nobody;
+            commit(round, nobody);
+            committed();
+        } catch (const Error&) {
+            outside_->abandon();
+        }
+    }
 
     Fingerprint fingerprint() const {
         if (!outside_) return sum_;

@@ -5,8 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -76,24 +78,37 @@ std::optional<Overdraft> over_budget(const Me& me, const State& state, Id client
     else return std::nullopt;
 }
 
+inline std::string not_left_by_this_method(Id client) {
+    return "the state of client " + std::to_string(client) +
+           " cannot be one that this method left on this model: its lengths or its numbers are wrong";
+}
+
 inline std::vector<Reader> readers_of(const std::vector<Bytes>& all) {
     std::vector<Reader> readers;
     for (const auto& one : all) readers.emplace_back(std::span<const std::byte>(one));
     return readers;
 }
 
-// Before the visits: states whose clients are trained elsewhere go there.
-template <class State>
-void lend_states(const Shares& shares, const Plan& plan, const ClientStore<State>& store, Vec<Visit<State>>& visits) {
+// Before the visits: states whose clients are trained elsewhere go there. `outside(client)` reads one that rests in a
+// store; a rank that cannot is one on which the round fails.
+template <class State, class Outside>
+void lend_states(const Shares& shares, const Plan& plan, const ClientStore<State>& store, Vec<Visit<State>>& visits,
+                 Outside&& outside) {
     if constexpr (ClientStore<State>::keeps) {
         const std::size_t me = shares.rank();
         std::vector<Bytes> outgoing(shares.ranks->count());
-        for (std::size_t i = 0; i < plan.size(); ++i)
-            if (shares.home[i] == me && shares.trainer[i] != me) {
-                const bool known = store.visited(plan[i].client);
-                put(outgoing[shares.trainer[i]], known);
-                if (known) put(outgoing[shares.trainer[i]], store.view(plan[i].client));
-            }
+        const auto failed = shares.ranks->attempt([&] {
+            for (std::size_t i = 0; i < plan.size(); ++i)
+                if (shares.home[i] == me && shares.trainer[i] != me) {
+                    const bool known = store.visited(plan[i].client);
+                    auto& out = outgoing[shares.trainer[i]];
+                    put(out, known);
+                    if (known && store.outside()) put(out, outside(plan[i].client));
+                    else if (known) put(out, store.view(plan[i].client));
+                }
+        });
+        if (store.outside()) shares.ranks->agree(failed);
+        else if (failed) std::rethrow_exception(failed);
         const auto incoming = shares.ranks->place().exchange(std::move(outgoing));
         auto from = readers_of(incoming);
         for (std::size_t i = 0; i < plan.size(); ++i)
@@ -130,6 +145,14 @@ void bring_home(const Shares& shares, bool kept, Vec<Visit<State>>& visits) {
     auto from = readers_of(all);
     for (std::size_t i = 0; i < visits.size(); ++i) get(from[shares.trainer[i]], visits[i].counted);
 }
+
+// What a federation does around its visits where it stands on several ranks; null on one.
+template <class Federation, class State>
+struct OnRanks {
+    decltype(&Shares::of) shares = nullptr;
+    void (Federation::*lend)(const Shares&, const Plan&, Vec<Visit<State>>&) = nullptr;
+    decltype(&bring_home<State>) bring_home = nullptr;
+};
 
 // What the visits come to, in the order of the plan.
 template <class State>

@@ -12,12 +12,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include <tessera/contracts/store.hpp>
 #include <tessera/core/error.hpp>
 #include <tessera/core/offers.hpp>
 #include <tessera/store/detail/log_format.hpp>
+#include <tessera/store/detail/log_parts.hpp>
 #include <tessera/store/detail/log_store.hpp>
 
 namespace tessera::store {
@@ -34,12 +36,18 @@ struct Log {
     bool anew = false;      // replaces what an earlier run left there, unless the run is restored from a checkpoint
     std::uint64_t least = 8 << 20;  // bytes of a file before the next is begun, and of garbage that is cared for
 
-    std::unique_ptr<Store> open(std::size_t clients) const {
+    // On several ranks each has a log of its own, in folders below the directory.
+    std::unique_ptr<Store> open(std::size_t clients, const StorePart& part = {}) const {
         tessera::detail::require(!directory.empty(), "store::Log: directory says where the log is, and is empty");
         tessera::detail::require(least > 0 && least <= detail::largest_file / 4,
                                  "store::Log: least must lie in 1.." + std::to_string(detail::largest_file / 4));
-        return std::make_unique<detail::LogStore>(directory, anew, least, clients);
+        return std::make_unique<detail::LogStore>(directory, part, anew, least, clients);
     }
+    std::unique_ptr<Store> look(std::size_t clients, const StorePart& part, Reader& written) const {
+        return std::make_unique<detail::LogStore>(directory, part, clients, written);
+    }
+    void let_go(std::span<const StorePart> needed) const { detail::let_go_of_logs(directory, needed); }
 };
+static_assert(SharedStorePolicy<Log>);
 
 }  // namespace tessera::store

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <lab/device.hpp>
 #include <tessera/data/dataset.hpp>
 #include <tessera/exec/serial.hpp>
 #include <tessera/method/fedavg.hpp>
@@ -17,8 +18,26 @@
 #include <tessera/runtime/federation.hpp>
 #include <tessera/sample/everyone.hpp>
 
+namespace {
+
+// The lab's --device: work is done where no device is, and one sentence says so.
+bool lab_goes_on() {
+    const auto device = lab::open_device(1);
+    if (!device || device->lost()) return false;
+    std::vector<int> done(5);
+    std::size_t remarks = 0;
+    for (int round = 0; round < 2; ++round) {
+        device->for_each(done.size(), [&](std::size_t task, std::size_t) { ++done[task]; });
+        remarks += device->remarks().size();
+    }
+    return done == std::vector<int>(5, 2) && (tessera::device::present() || remarks == 1);
+}
+
+}  // namespace
+
 int main() {
     using namespace tessera;
+    if (!lab_goes_on()) return 2;
     std::vector<float> rows;
     std::vector<std::int32_t> labels;
     data::Split split;

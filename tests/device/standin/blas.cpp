@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 
 #include "machine.hpp"
 #include "standin.hpp"
@@ -72,13 +73,13 @@ const char* cublasGetStatusString(cublasStatus_t s) {
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
     const auto hold = standin::alone();
     if (machine().alive()) return CUBLAS_STATUS_NOT_INITIALIZED;
-    machine().handles.insert(*handle = new cublasContext);
+    const auto made = std::make_shared<cublasContext>();
+    machine().handles.emplace(*handle = made.get(), made);
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
     const auto hold = standin::alone();
     if (machine().handles.erase(handle) == 0) return CUBLAS_STATUS_NOT_INITIALIZED;
-    delete handle;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -44,7 +45,7 @@ struct Countdown {
 struct Machine {
     std::map<char*, Block> blocks;
     std::set<cudaStream_t> streams;
-    std::set<const void*> handles;
+    std::map<const void*, std::shared_ptr<void>> handles;  // of cuBLAS and cuSPARSE; a reset frees what is left
     std::vector<std::string> faults;
     std::map<std::string, std::size_t> kernels;  // by name
     cudaError_t broken = cudaSuccess;  // sticky, as of a device

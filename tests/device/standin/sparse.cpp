@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "machine.hpp"
 #include "standin.hpp"
@@ -91,13 +92,13 @@ const char* cusparseGetErrorString(cusparseStatus_t s) {
 cusparseStatus_t cusparseCreate(cusparseHandle_t* handle) {
     const auto hold = standin::alone();
     if (machine().alive()) return CUSPARSE_STATUS_NOT_INITIALIZED;
-    machine().handles.insert(*handle = new cusparseContext);
+    const auto made = std::make_shared<cusparseContext>();
+    machine().handles.emplace(*handle = made.get(), made);
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseDestroy(cusparseHandle_t handle) {
     const auto hold = standin::alone();
     if (machine().handles.erase(handle) == 0) return CUSPARSE_STATUS_NOT_INITIALIZED;
-    delete handle;
     return CUSPARSE_STATUS_SUCCESS;
 }
 cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream) {

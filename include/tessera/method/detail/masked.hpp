@@ -303,6 +303,19 @@ void search_mask(const Masking& masking, const Over& over, const Context<M>& at,
         for (std::size_t j = s.offset; j < s.end(); ++j) mask.set(j, part[j]);
 }
 
+// Whether a method, or the one inside it, keeps a part of the model for itself, and which one.
+template <class Me>
+consteval bool is_split() {
+    if constexpr (requires { &Me::own; }) return true;
+    else if constexpr (WrapsMethod<Me>) return is_split<inner_t<Me>>();
+    else return false;
+}
+template <class Me>
+auto own_part(const Me& me) {
+    if constexpr (requires { me.own; }) return me.own;
+    else return own_part(inner_of(me));
+}
+
 // Every vector of a state that is packed by one mask, packed by another; what is new has the numbers of `fresh`, which
 // is packed by that. Vectors of one part of the model have the length of that part.
 template <class State, class R>

@@ -139,7 +139,8 @@ consteval bool releases_only_noise() {
     constexpr bool searches = requires { &Me::masking; }, routes = requires { &Me::gate; };
     constexpr bool guesses = !routes && requires { &Me::prior; }, ordered = requires { &Me::order; };
     static_assert(!searches, "tessera::Private: this method's masks are chosen by data without noise and leave the "
-                             "client; privacy of examples needs masks that no data chose");
+                             "client; privacy of examples needs masks that no data chose, worn around it: "
+                             "Masked<Private<...>, mask::RandomStatic>");
     static_assert(!guesses, "tessera::Private: this method's prior reads data and personal state without noise, and "
                             "what it releases reads the prior; use client-level privacy (fold::PrivateMean)");
     static_assert(!routes, "tessera::Private: this method's local branch is trained without noise, and the gradients "

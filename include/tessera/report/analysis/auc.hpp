@@ -27,8 +27,8 @@ struct Ranked {
 };
 
 inline double area(std::vector<Ranked> all) {
-    if (std::ranges::any_of(all, [](const Ranked& r) { return std::isnan(r.score); })) return absent;
-    std::ranges::sort(all, {}, &Ranked::score);
+    if (std::any_of(all.begin(), all.end(), [](const Ranked& r) { return std::isnan(r.score); })) return absent;
+    std::sort(all.begin(), all.end(), [](const Ranked& a, const Ranked& b) { return a.score < b.score; });
     std::uint64_t positives = 0, negatives = 0, twice = 0;  // twice: two for each pair in order, one for each tie
     for (std::size_t i = 0; i < all.size();) {
         std::uint64_t equal[2] = {};
@@ -43,23 +43,23 @@ inline double area(std::vector<Ranked> all) {
 }
 }  // namespace detail
 
-// One score an example; positive where its mark is not 0.
-inline double auc(In<double> scores, In<std::uint8_t> marks) {
-    tessera::detail::require(scores.size() == marks.size(), "auc: there must be one mark for each score");
+// One score an example; positive where its label is not 0.
+inline double auc(In<double> scores, In<std::uint8_t> labels) {
+    tessera::detail::require(scores.size() == labels.size(), "auc: there must be one label for each score");
     std::vector<detail::Ranked> all;
-    for (std::size_t i = 0; i < scores.size(); ++i) all.push_back({scores[i], marks[i] != 0});
+    for (std::size_t i = 0; i < scores.size(); ++i) all.push_back({scores[i], labels[i] != 0});
     return detail::area(std::move(all));
 }
 
-// `classes` scores and marks an example, example after example.
-inline double macro_auc(In<double> scores, In<std::uint8_t> marks, std::size_t classes) {
-    tessera::detail::require(classes > 0 && scores.size() == marks.size() && scores.size() % classes == 0,
-                             "macro_auc: there must be a score and a mark for each class of each example");
+// `classes` scores and labels an example, example after example.
+inline double macro_auc(In<double> scores, In<std::uint8_t> labels, std::size_t classes) {
+    tessera::detail::require(classes > 0 && scores.size() == labels.size() && scores.size() % classes == 0,
+                             "macro_auc: there must be a score and a label for each class of each example");
     double sum = 0, defined = 0;
     std::vector<detail::Ranked> all(scores.size() / classes);
     for (std::size_t c = 0; c < classes; ++c) {
         for (std::size_t i = 0; i < all.size(); ++i)
-            all[i] = {scores[i * classes + c], marks[i * classes + c] != 0};
+            all[i] = {scores[i * classes + c], labels[i * classes + c] != 0};
         const double area = detail::area(all);
         if (std::isnan(area)) continue;
         sum += area;
@@ -81,21 +81,13 @@ public:
     AucPerClient(On on, Pick pick, std::string stage, std::vector<ClientAuc> values)
         : on_(std::move(on)), pick_(pick), stage_(std::move(stage)), values_(std::move(values)) {
         std::erase_if(values_, [](const ClientAuc& each) { return std::isnan(each.value); });
-        std::ranges::sort(values_, {}, &ClientAuc::client);
+        std::sort(values_.begin(), values_.end(),
+                  [](const ClientAuc& a, const ClientAuc& b) { return a.client < b.client; });
     }
 
     const std::vector<ClientAuc>& values() const { return values_; }
     Evaluation mean(Average how) const {
-        return {.model = W,
-                .when = T,
-                .on = on_,
-                .split = S,
-                .clients = P,
-                .pick = pick_,
-                .average = how,
-                .metric = Metric::auc,
-                .stage = stage_,
-                .value = spread_of(how).mean};
+        return evaluation_of<W, T, S, P>(on_, pick_, stage_, how, Metric::auc, spread_of(how).mean);
     }
     double stddev() const { return spread_of(Average::unweighted).stddev; }
 

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -26,13 +27,25 @@
 #include <tessera/core/hash.hpp>
 #include <tessera/io/file.hpp>
 #include <tessera/store/detail/log_format.hpp>
+#include <tessera/store/detail/log_parts.hpp>
 
 namespace tessera::store::detail {
 
 class LogStore final : public Store {
 public:
-    LogStore(std::string directory, bool anew, std::uint64_t least, std::size_t clients)
-        : directory_(std::move(directory)), anew_(anew), least_(least), lock_(hold(directory_)), index_(clients) {}
+    LogStore(const std::string& run, const StorePart& part, bool anew, std::uint64_t least, std::size_t clients)
+        : run_(run),
+          directory_(path_of_part(run, part)),
+          part_(part),
+          anew_(anew || part.began > 0),  // no checkpoint knows what an attempt to move there left
+          least_(least),
+          lock_(hold(directory_)),
+          index_(clients) {}
+    // What a checkpoint says of a log that is not this process's own: only to be read.
+    LogStore(const std::string& run, const StorePart& part, std::size_t clients, Reader& written)
+        : run_(run), directory_(path_of_part(run, part)), part_(part), index_(clients) {
+        adopt(load(written));
+    }
 
     bool visited(Id client) const override { return index_[client].number != 0; }
     std::span<const std::byte> read(Id client, Bytes& room) const override {
@@ -65,28 +78,31 @@ public:
 
     void begin() override {
         if (begun_) return;
-        const auto found = files();
-        if (!found.empty() && !anew_)
-            throw IoError(directory_,
+        const auto found = log_files(directory_);
+        const bool for_all = part_.began == 0 && part_.rank == 0;
+        if (!anew_ && (!found.empty() || (for_all && other_logs_hold_states(run_, part_))))
+            throw IoError(run_,
                           "holds the states of an earlier run; resume it from its checkpoint, or begin anew "
                           "in an empty directory");
-        for (const auto number : found) io::remove_file(path_of(number));
+        for (const auto& file : found) io::remove_file(file);
+        if (for_all) let_go_of_logs(run_, std::span(&part_, 1));
         begun_ = true;
     }
     void commit(std::uint64_t round, std::span<const Staged> counted) override {
-        Fingerprint sum = sum_;
-        std::uint64_t known = visited_, written = 0;
+        next_ = {round, sum_, visited_, 0, Vec<Staged>(counted.begin(), counted.end())};
         for (const auto& s : counted) {
-            if (visited(s.client)) sum -= print_of(s.client);
-            else ++known;
-            sum += s.print;
-            written += record_size(s.length);
+            if (visited(s.client)) next_.sum -= print_of(s.client);
+            else ++next_.visited;
+            next_.sum += s.print;
+            next_.written += record_size(s.length);
         }
-        close_group(round, counted, sum, known);
-        publish(counted);
-        sum_ = sum;
-        visited_ = known;
-        compact(round, 2 * written);
+        close_group(round, counted, next_.sum, next_.visited);
+    }
+    void committed() override {
+        publish(next_.counted);
+        sum_ = next_.sum;
+        visited_ = next_.visited;
+        compact(next_.round, 2 * next_.written);
         release();
     }
     void abandon() override {
@@ -122,27 +138,19 @@ public:
         saved_ = {saved_[1], written_down_};
         release();
     }
-    void restore(Reader& in) override {
-        Loaded next = load(in);
-        for (const auto number : files())
-            if (!next.segments.contains(number)) io::remove_file(path_of(number));
-        if (!next.segments.empty()) {
-            const auto& last = next.segments.rbegin()->second;
-            if (!last.sealed && last.file.size() > last.size && !last.file.cut(last.size))
-                io::detail::fail(last.file.path(), "cannot be cut to the length it had at the checkpoint");
-        }
-        segments_ = std::move(next.segments);
-        index_ = std::move(next.index);
-        sum_ = next.sum;
-        visited_ = next.visited;
-        end_ = written_down_ = next.end;
-        end_check_ = next.end_check;
-        saved_ = {end_, end_};
+    void restore(Reader& in) override { found_.emplace(load(in)); }
+    // What cannot be removed or cut is in nobody's way: the next rounds write over it.
+    void restored() override {
+        adopt(std::move(*found_));
+        found_.reset();
         begun_ = true;
-        newest_ = segments_.empty() ? 0 : segments_.rbegin()->first;
-        victim_ = {};
-        live_ = 0;
-        for (const auto& [number, s] : segments_) live_ += s.live;
+        try {
+            for (const auto& name : io::list_files(directory_))
+                if (const auto number = number_in(name); number > 0 && !segments_.contains(number))
+                    ::unlink(path_of(number).c_str());
+            if (!segments_.empty() && !last().sealed) last().file.cut(last().size);
+        } catch (const IoError&) {
+        }
     }
 
     Fingerprint fingerprint() const override { return sum_; }
@@ -172,6 +180,12 @@ private:
         std::uint64_t end = 0, end_check = 0, visited = 0;
         Fingerprint sum{};
     };
+    struct Next {  // a round that is written and does not count yet
+        std::uint64_t round = 0;
+        Fingerprint sum{};
+        std::uint64_t visited = 0, written = 0;
+        Vec<Staged> counted{};
+    };
     struct Room {
         const File* file;
         std::uint32_t number;
@@ -188,12 +202,6 @@ private:
         return io::DirectoryLock(directory);
     }
     std::string path_of(std::uint32_t number) const { return directory_ + "/" + name_of(number); }
-    std::vector<std::uint32_t> files() const {
-        std::vector<std::uint32_t> all;
-        for (const auto& name : io::list_files(directory_))
-            if (const auto number = number_in(name)) all.push_back(number);
-        return all;
-    }
     const File& file_of(std::uint32_t number) const {
         const std::lock_guard hold(lock_of_files_);
         return segments_.find(number)->second.file;
@@ -384,8 +392,21 @@ private:
         new_names_ = false;
     }
 
+    void adopt(Loaded next) {
+        segments_ = std::move(next.segments);
+        index_ = std::move(next.index);
+        sum_ = next.sum;
+        visited_ = next.visited;
+        end_ = written_down_ = next.end;
+        end_check_ = next.end_check;
+        saved_ = {end_, end_};
+        newest_ = segments_.empty() ? 0 : segments_.rbegin()->first;
+        victim_ = {};
+        live_ = 0;
+        for (const auto& [number, s] : segments_) live_ += s.live;
+    }
     File open_file(std::uint32_t number, std::uint64_t size) const {
-        File file(path_of(number), O_RDWR);
+        File file(path_of(number), lock_ ? O_RDWR : O_RDONLY);
         FileHead head;
         file.read(0, &head, sizeof head);
         if (head != FileHead{.number = number}) throw WireError("a file of the log is not what its name says");
@@ -458,10 +479,11 @@ private:
         take(next, prints, number, rows);
     }
 
-    std::string directory_;
-    bool anew_, begun_ = false;
-    std::uint64_t least_;
-    io::DirectoryLock lock_;
+    std::string run_, directory_;
+    StorePart part_;
+    bool anew_ = false, begun_ = false, new_names_ = false;
+    std::uint64_t least_ = 1, written_down_ = 0;
+    std::optional<io::DirectoryLock> lock_{};  // of whoever writes
     mutable std::mutex lock_of_files_;  // of the list of files, while states are read and staged
     Segments segments_{};
     std::vector<Entry> index_;
@@ -469,8 +491,8 @@ private:
     std::uint64_t visited_ = 0, live_ = 0;
     std::uint64_t end_ = 0, end_check_ = 0, next_check_ = 0;  // where the log ends, and the check of its last footer
     std::uint32_t newest_ = 0;
-    bool new_names_ = false;
-    std::uint64_t written_down_ = 0;
+    Next next_{};
+    std::optional<Loaded> found_{};
     std::array<std::uint64_t, 2> saved_{};  // where the log ended at the last two checkpoints
     Victim victim_{};
 };

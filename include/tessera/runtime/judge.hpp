@@ -11,16 +11,31 @@
 #include <string>
 #include <type_traits>
 
+#include <tessera/contracts/fold.hpp>
 #include <tessera/contracts/method.hpp>
+#include <tessera/contracts/policy.hpp>
 #include <tessera/core/bytes.hpp>
 #include <tessera/core/form.hpp>
 
-namespace tessera::detail {
+namespace tessera {
+
+// Before round one, of every fold in a policy or method: w is what the server folds.
+template <class P, class M>
+void check_context(const P& all, const Context<M>& context, const Vec<real<M>>& w) {
+    detail::for_each_policy(all, [&]<class Q>(const Q& policy) {
+        if constexpr (detail::offers_of<Q>().has(offer::check)) {
+            constexpr bool of_fold = requires { policy.check(context, w); };
+            constexpr bool of_scope = requires { policy.check(Layout{}); };
+            static_assert(of_fold || of_scope, "tessera::Fold: check must be callable as check(context, w) const");
+            if constexpr (of_fold) policy.check(context, w);
+        }
+    });
+}
+
+namespace detail {
 
 template <class Me, class R>
 concept SharesServer = WrapsMethod<Me> && std::is_same_v<server_t<Me, R>, server_t<inner_t<Me>, R>>;
-template <class Me, class R>
-concept SharesClient = WrapsMethod<Me> && std::is_same_v<client_t<Me, R>, client_t<inner_t<Me>, R>>;
 template <class Me, class M>
 concept SharesDownload = WrapsMethod<Me> && std::is_same_v<down_t<Me, real<M>>, down_t<inner_t<Me>, real<M>>>;
 template <class Me, class M>
@@ -179,15 +194,6 @@ consteval bool keeps_fits() {
     }
 }
 
-// Whether a state may be this client's. `length` is of a download that is one vector, else of the model.
-template <class Me, class M>
-bool keeps_state(const Me& me, const Context<M>& at, const client_t<Me, real<M>>& state, std::size_t length) {
-    if (!all_finite(state)) return false;
-    if constexpr (offers_of<Me>().has(offer::keeps)) return me.keeps(at, state, length);
-    else if constexpr (SharesClient<Me, real<M>>) return keeps_state<inner_t<Me>, M>(inner_of(me), at, state, length);
-    else return fresh_or(state, length);
-}
-
 template <class Me, class R>
 struct FoldMemory {
     using type = void;
@@ -268,4 +274,6 @@ void keep_spent(const Me& me, State& before, State& after) {
 template <class Me>
 inline constexpr bool keeps_spent = somewhere_offers<Me>(offer::keep_spent);
 
-}  // namespace tessera::detail
+}  // namespace detail
+
+}  // namespace tessera
